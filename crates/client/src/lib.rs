@@ -1,0 +1,1 @@
+//! In the trainer's process: blocking, no threads, fork-safe.

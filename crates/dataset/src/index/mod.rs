@@ -1,0 +1,113 @@
+//! The sample index: one file that says, for every sample, where its fields lie.
+//!
+//! An [`Index`] is a view of bytes, usually of a memory map that all processes of a node share.
+//! An [`IndexBuilder`] makes one. The layout is in `docs/FORMAT.md`.
+
+mod build;
+mod read;
+
+pub use build::IndexBuilder;
+pub use read::{Chunk, Chunks, Field, Index, Sample, Segment};
+
+use crate::DType;
+
+/// Name and element type of one field of every sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldSpec {
+    /// Unique in the data set; `coord`, `edges/edge_index`.
+    pub name: String,
+    /// Type of its elements.
+    pub dtype: DType,
+}
+
+/// How the chunks of a chunked array are stored.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct ChunkLayout {
+    /// Shape of the whole stored array, in elements. Same rank as `chunk_shape`.
+    pub array_shape: Vec<u64>,
+    /// Shape of one chunk, in elements, none 0.
+    pub chunk_shape: Vec<u64>,
+    /// Filters in the order in which they were applied when the chunk was written.
+    pub filters: Vec<Filter>,
+    /// Bytes of the element that stands where a chunk is absent; empty means zeros.
+    pub fill_value: Vec<u8>,
+}
+
+/// One stage of a chunk's filter pipeline.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Filter {
+    /// zlib stream (HDF5 filter 1).
+    Deflate,
+    /// Bytes of elements of this size, transposed (HDF5 filter 2).
+    Shuffle {
+        /// Bytes of one element.
+        element_size: u32,
+    },
+    /// Four bytes of checksum at the end (HDF5 filter 3).
+    Fletcher32,
+    /// LZF stream (HDF5 filter 32000).
+    Lzf,
+}
+
+/// Where one field of one sample lies, as given to the builder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FieldExtent {
+    /// File that holds it.
+    pub segment: crate::SegmentIndex,
+    /// Shape of the field as the user sees it, in elements.
+    pub shape: Vec<u64>,
+    /// Its bytes.
+    pub storage: Storage,
+}
+
+/// Where the bytes of a field lie inside its segment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Storage {
+    /// All bytes in order, at this offset; the length follows from shape and type.
+    Contiguous {
+        /// First byte in the segment.
+        offset: u64,
+    },
+    /// Rows `[first_row, first_row + rows)` along axis 0 of a chunked array.
+    ///
+    /// The field's shape is either `[rows, array_shape[1..]]`, or `array_shape[1..]` with
+    /// `rows == 1` (a row sample). A scalar (rank 0) array is stored contiguously.
+    Chunked {
+        /// Which layout, from [`IndexBuilder::intern_layout`].
+        layout: LayoutIndex,
+        /// First row along axis 0.
+        first_row: u64,
+        /// Rows along axis 0.
+        rows: u64,
+        /// Chunks that intersect those rows and exist in the file; an absent one reads as the
+        /// fill value.
+        chunks: ChunksRef,
+    },
+}
+
+/// Position of a [`ChunkLayout`] in the index.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct LayoutIndex(pub u32);
+
+/// A run of chunks in the index, from [`IndexBuilder::add_chunks`]. Row samples that lie in the
+/// same chunks share one run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ChunksRef {
+    /// First chunk.
+    pub first: u64,
+    /// How many.
+    pub count: u32,
+}
+
+/// One stored chunk, as given to the builder.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StoredChunk {
+    /// Position in the row-major grid of chunks.
+    pub grid_index: u64,
+    /// First byte in the segment.
+    pub offset: u64,
+    /// Bytes stored, after filters.
+    pub stored_len: u32,
+    /// Bit n set: filter n was not applied to this chunk.
+    pub filter_mask: u32,
+}

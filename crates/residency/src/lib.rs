@@ -1,0 +1,1 @@
+//! What the processes of a node share: the residency map, block files and last-use stamps.

@@ -1,0 +1,1 @@
+//! Frames between a client and its node's daemon; no sockets.
