@@ -1,0 +1,352 @@
+"""PyTorch face of Forebay: a map-style `Dataset` and a `Sampler` that resumes exactly.
+
+    from torch.utils.data import DataLoader
+    import forebay.torch as fb
+
+    dataset = fb.Dataset("train.fbx", root="/p/lustre/sair")
+    sampler = fb.Sampler(dataset, seed=7)
+    loader = DataLoader(dataset, batch_size=32, sampler=sampler, num_workers=4)
+
+`torch` is needed only by this module; the rest of the package works without it.
+"""
+
+from __future__ import annotations
+
+import operator
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence, Sized
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+import torch
+import torch.utils.data
+
+__all__ = ["Dataset", "SampleSource", "Sampler"]
+
+Array: TypeAlias = npt.NDArray[Any]
+Sample: TypeAlias = dict[str, Any]
+
+_STATE_VERSION = 1
+_STATE_KEYS = frozenset({"version", "seed", "epoch", "position", "length", "shuffle", "drop_last"})
+# Indices are turned into Python ints this many at a time, so that an epoch of millions of samples
+# costs one int64 array and not a list of objects.
+_INDEX_RUN = 8192
+
+
+class Sampler(torch.utils.data.Sampler[int]):
+    """The order in which one rank takes samples: a pure function of seed, epoch, rank, world size.
+
+    The order equals that of `torch.utils.data.DistributedSampler` for the same arguments: without
+    `drop_last` the order is padded from its own head until the ranks share it evenly, with
+    `drop_last` its tail is cut.
+
+    Args:
+        source: the data set, or its number of samples. Only the number is kept.
+        seed: seed of the shuffle; epoch `e` is shuffled with `seed + e`.
+        rank: this rank, in `[0, world_size)`. Default: that of `torch.distributed` if it is
+            initialised, else `RANK` in the environment, else 0.
+        world_size: number of ranks. Default: found the same way (`WORLD_SIZE`), else 1.
+        shuffle: whether to shuffle; without it samples come in index order.
+        drop_last: cut the tail instead of padding.
+
+    Raises:
+        ValueError: a count is negative, `rank` is outside `[0, world_size)`, or `RANK` or
+            `WORLD_SIZE` is not a number.
+
+    Resume is owned by the consumer, because only it knows what it has trained on; loader workers
+    run ahead of it. See `state_dict`.
+    """
+
+    def __init__(
+        self,
+        source: Sized | int,
+        *,
+        seed: int = 0,
+        rank: int | None = None,
+        world_size: int | None = None,
+        shuffle: bool = True,
+        drop_last: bool = False,
+    ) -> None:
+        self.length = _count("source", len(source) if isinstance(source, Sized) else source)
+        self.seed = _count("seed", seed)
+        self.rank, self.world_size = _place_in_world(rank, world_size)
+        self.shuffle = shuffle
+        self.drop_last = drop_last
+        self.epoch = 0
+        # Where in the epoch's order the iteration under way began. Not 0 only after a resume.
+        self._start = 0
+        # A state was loaded and no iteration has used it yet.
+        self._resuming = False
+
+    def __len__(self) -> int:
+        """Samples this rank takes in a whole epoch. A resume leaves it as it is."""
+        return self._share(self.length)
+
+    @property
+    def remaining(self) -> int:
+        """Samples of the iteration that is next after a resume, or else under way."""
+        return self._share(self.length - self._start)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Choose the epoch of the next iteration.
+
+        Naming the epoch of a state just loaded keeps the place in it; another epoch is whole.
+
+        Raises:
+            ValueError: `epoch` is negative.
+        """
+        epoch = _count("epoch", epoch)
+        if epoch != self.epoch:
+            self._start, self._resuming = 0, False
+        self.epoch = epoch
+
+    def order(self, epoch: int, *, start: int = 0) -> npt.NDArray[np.int64]:
+        """Indices that this rank takes in `epoch`, in order, as one int64 array.
+
+        Args:
+            epoch: the epoch.
+            start: samples at the head of the epoch's order, counted over all ranks, to leave out.
+
+        Raises:
+            ValueError: `epoch` is negative or `start` outside `[0, number of samples]`.
+        """
+        if _count("start", start) > self.length:
+            raise ValueError(f"`start` is {start}, but there are {self.length} samples")
+        everything = self._permutation(_count("epoch", epoch))
+        share = np.arange(self._share(self.length - start), dtype=np.int64)
+        # Positions past the end wrap round: that is the padding from the head of the order.
+        positions = start + self.rank + self.world_size * share
+        return everything[positions % max(self.length, 1)]
+
+    def __iter__(self) -> Iterator[int]:
+        if not self._resuming:
+            self._start = 0
+        self._resuming = False
+        return _as_ints(self.order(self.epoch, start=self._start))
+
+    def state_dict(self, *, consumed: int) -> dict[str, Any]:
+        """A place in the epoch, as a plain dict that JSON can hold.
+
+        Args:
+            consumed: samples that this rank has trained on since its current iteration began (for
+                a resumed iteration: since the resume). Samples that loader workers have fetched
+                but the training loop has not seen do not count. All ranks must have consumed
+                equally many, as they have at the end of an iteration of data-parallel training:
+                the place is `consumed * world_size` samples into the order, so every rank gets
+                the same state and one of them may write it.
+
+        Raises:
+            ValueError: `consumed` is negative or more than this iteration holds.
+        """
+        if _count("consumed", consumed) > self.remaining:
+            raise ValueError(
+                f"`consumed` is {consumed}, but this iteration has {self.remaining} samples a rank"
+            )
+        position = self._start + consumed * self.world_size
+        if consumed == self.remaining:
+            # Padding lies past the end of the order, a cut tail before it: both end the epoch.
+            position = self.length
+        return {
+            "version": _STATE_VERSION,
+            "seed": self.seed,
+            "epoch": self.epoch,
+            "position": position,
+            "length": self.length,
+            "shuffle": self.shuffle,
+            "drop_last": self.drop_last,
+        }
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Continue from a place that `state_dict` returned.
+
+        The next iteration gives exactly what remained of that epoch; later epochs are whole
+        again. Seed and epoch are taken from the state. The world size may differ: the rest is
+        shared among the ranks there are now, with no sample lost and none repeated but for the
+        padding (or cut) at the very end that any world size brings. A state of a finished epoch
+        leaves an empty iteration. The number of loader workers plays no part.
+
+        Raises:
+            ValueError: the state has another version or a broken field, or is of a sampler with
+                another number of samples, `shuffle` or `drop_last`. The sampler is unchanged.
+        """
+        _check_state(state)
+        for name in ("length", "shuffle", "drop_last"):
+            if state[name] != getattr(self, name):
+                raise ValueError(
+                    f"sampler state has `{name}` {state[name]}, this sampler has "
+                    f"{getattr(self, name)}: resume with the data set and options it was saved with"
+                )
+        self.seed, self.epoch = state["seed"], state["epoch"]
+        self._start, self._resuming = state["position"], True
+
+    def _share(self, samples: int) -> int:
+        """One rank's part of `samples`, padded or cut to be equal on all ranks."""
+        return samples // self.world_size if self.drop_last else -(-samples // self.world_size)
+
+    def _permutation(self, epoch: int) -> npt.NDArray[np.int64]:
+        """The order of the whole epoch, over all ranks."""
+        if not self.shuffle:
+            return np.arange(self.length, dtype=np.int64)
+        generator = torch.Generator()
+        generator.manual_seed(self.seed + epoch)
+        drawn: npt.NDArray[np.int64] = torch.randperm(self.length, generator=generator).numpy()
+        return drawn
+
+
+class SampleSource(Protocol):
+    """What `Dataset` reads from: `forebay.Dataset`, or anything that looks like it."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, index: int, /) -> Mapping[str, Array]: ...
+
+    def read_batch(self, indices: Sequence[int], /) -> Sequence[Mapping[str, Array]]: ...
+
+
+class Dataset(torch.utils.data.Dataset[Any]):
+    """A map-style data set whose samples are dicts of tensors, one per field.
+
+    A `DataLoader` asks for a whole batch in one call (`__getitems__`), so that the bytes of the
+    batch land in one buffer; the tensors are views into it. Give `num_workers` and any start
+    method (fork, forkserver, spawn): a worker opens its own connections.
+
+    Args:
+        source: path of a sample index (opened with `forebay.open`), or an opened data set.
+        root: folder that holds the origin files, if not the one written in the index.
+        cache: cache folder on node-local storage, if not the default.
+        transform: called with each sample; its result is what the data set returns. Under spawn
+            and forkserver it must pickle.
+        fields: names of the fields to return, if not all.
+        as_tensor: `False` returns numpy arrays.
+
+    Tensors share memory with the arrays that were read. An array that is read-only is copied
+    first, because writing to a tensor over it would crash; fields that torch has no type for
+    (text, for one) stay numpy arrays.
+
+    Raises:
+        ForebayError: the index cannot be opened.
+        TypeError: `root` or `cache` is given with a data set that is already open.
+        KeyError: a sample has no field of a name in `fields` (when the sample is read).
+    """
+
+    def __init__(
+        self,
+        source: str | os.PathLike[str] | SampleSource,
+        *,
+        root: str | os.PathLike[str] | None = None,
+        cache: str | os.PathLike[str] | None = None,
+        transform: Callable[[Sample], Any] | None = None,
+        fields: Sequence[str] | None = None,
+        as_tensor: bool = True,
+    ) -> None:
+        self.source = _opened(source, root, cache)
+        self.transform = transform
+        self.fields = None if fields is None else tuple(fields)
+        self.as_tensor = as_tensor
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, index: int) -> Any:
+        """Sample `index`, after `transform`."""
+        return self._finish(self.source[index])
+
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """The samples of `indices`, in that order, read by one call."""
+        return [self._finish(arrays) for arrays in self.source.read_batch(indices)]
+
+    def _finish(self, arrays: Mapping[str, Array]) -> Any:
+        names = arrays.keys() if self.fields is None else self.fields
+        sample = {name: _tensor(arrays[name]) if self.as_tensor else arrays[name] for name in names}
+        return sample if self.transform is None else self.transform(sample)
+
+
+def _opened(
+    source: str | os.PathLike[str] | SampleSource,
+    root: str | os.PathLike[str] | None,
+    cache: str | os.PathLike[str] | None,
+) -> SampleSource:
+    if isinstance(source, (str, os.PathLike)):
+        # Here and not at the top: the sampler works without the native module.
+        import forebay
+
+        opened: SampleSource = forebay.open(source, root=root, cache=cache)
+        return opened
+    if root is not None or cache is not None:
+        raise TypeError("`root` and `cache` go with a path: this data set is already open")
+    return source
+
+
+def _tensor(array: Array) -> torch.Tensor | Array:
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
+    elif not array.flags.writeable:
+        array = array.copy()
+    try:
+        return torch.from_numpy(array)
+    except TypeError:
+        return array
+
+
+def _as_ints(order: npt.NDArray[np.int64]) -> Iterator[int]:
+    for start in range(0, len(order), _INDEX_RUN):
+        yield from order[start : start + _INDEX_RUN].tolist()
+
+
+def _count(name: str, value: Any) -> int:
+    """`value` as a Python int, if it is a whole number and not negative."""
+    try:
+        count = -1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        count = -1
+    if count < 0:
+        raise ValueError(f"`{name}` is {value!r}, but must be a whole number, 0 or more")
+    return count
+
+
+def _place_in_world(rank: int | None, world_size: int | None) -> tuple[int, int]:
+    if rank is None or world_size is None:
+        found_rank, found_size = _surroundings()
+        rank = found_rank if rank is None else rank
+        world_size = found_size if world_size is None else world_size
+    rank, world_size = _count("rank", rank), _count("world_size", world_size)
+    if rank >= world_size:
+        raise ValueError(f"`rank` is {rank}, but must be below `world_size`, which is {world_size}")
+    return rank, world_size
+
+
+def _surroundings() -> tuple[int, int]:
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        return torch.distributed.get_rank(), torch.distributed.get_world_size()
+    return _from_environment("RANK", 0), _from_environment("WORLD_SIZE", 1)
+
+
+def _from_environment(name: str, otherwise: int) -> int:
+    text = os.environ.get(name)
+    if text is None:
+        return otherwise
+    try:
+        return int(text)
+    except ValueError:
+        raise ValueError(f"environment variable `{name}` is `{text}`, not a number") from None
+
+
+def _check_state(state: Mapping[str, Any]) -> None:
+    version = state.get("version")
+    if version != _STATE_VERSION:
+        raise ValueError(
+            f"sampler state has version {version!r}, this forebay reads version {_STATE_VERSION}"
+        )
+    if set(state) != _STATE_KEYS:
+        odd = sorted(set(state) ^ _STATE_KEYS)
+        raise ValueError(f"sampler state has missing or unknown fields: {', '.join(odd)}")
+    for name in ("seed", "epoch", "position", "length"):
+        _count(name, state[name])
+    for name in ("shuffle", "drop_last"):
+        if not isinstance(state[name], bool):
+            raise ValueError(f"`{name}` is {state[name]!r}, but must be true or false")
+    if state["position"] > state["length"]:
+        raise ValueError(
+            f"sampler state has position {state['position']} of {state['length']} samples"
+        )
