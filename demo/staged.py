@@ -1,0 +1,71 @@
+"""Reading samples through Forebay: the only file of the demo that imports its Python package."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import forebay
+import forebay.torch
+import numpy as np
+from torch.utils.data import Dataset, Sampler
+
+from demo.graphs import FIELDS, Example, example
+from demo.sair import Row
+
+
+class StagedDataset(Dataset[Example]):
+    """Samples of the index at `index`, whose origin lies under `root`, staged in `cache`."""
+
+    def __init__(self, index: Path, root: Path, cache: Path, rows: list[Row]) -> None:
+        source = forebay.open(str(index), root=str(root), cache=str(cache))
+        if len(source) != len(rows):
+            raise ValueError(f"index `{index}` has {len(source)} samples, manifest {len(rows)}")
+        for position, row in enumerate(rows):
+            if source.key(position) != row.key:
+                found = source.key(position)
+                raise ValueError(f"sample {position} of `{index}` is `{found}`, not `{row.key}`")
+        self._samples: Any = forebay.torch.Dataset(source)
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __getitem__(self, index: int) -> Example:
+        return self.__getitems__([index])[0]
+
+    def __getitems__(self, indices: list[int]) -> list[Example]:
+        """One call into Forebay for the whole batch."""
+        samples = self._samples.__getitems__(indices)
+        return [
+            example(
+                index,
+                {name: np.asarray(sample[name]) for name in FIELDS},
+                self._rows[index].affinity,
+            )
+            for index, sample in zip(indices, samples, strict=True)
+        ]
+
+
+class StagedSampler(Sampler[int]):
+    """Forebay's sampler with the seed of the run."""
+
+    def __init__(self, length: int, seed: int) -> None:
+        self._sampler: Any = forebay.torch.Sampler(length, seed=seed, rank=0, world_size=1)
+
+    def set_epoch(self, epoch: int) -> None:
+        """Shuffle for `epoch`, counted from 0."""
+        self._sampler.set_epoch(epoch)
+
+    def __len__(self) -> int:
+        return len(self._sampler)
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._sampler)
+
+
+def traffic(cache: Path) -> tuple[int, int]:
+    """Bytes asked by trainers and bytes read from the origin, since the cache was made."""
+    status = forebay.status(cache=str(cache))
+    return int(status["asked_bytes"]), int(status["origin_bytes"])
