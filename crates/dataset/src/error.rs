@@ -102,6 +102,14 @@ pub enum IndexError {
         /// Samples in the index.
         len: u64,
     },
+    /// No such field.
+    #[error("no field {index}: samples have {len}")]
+    NoField {
+        /// Position asked for.
+        index: usize,
+        /// Fields of a sample.
+        len: usize,
+    },
     /// What the builder was given cannot be indexed.
     #[error("cannot index {what}: {why}")]
     Unindexable {
@@ -120,7 +128,7 @@ impl IndexError {
                 ErrorKind::InvalidInput
             }
             Self::Damaged(_) => ErrorKind::Corrupt,
-            Self::NoSample { .. } => ErrorKind::NotFound,
+            Self::NoSample { .. } | Self::NoField { .. } => ErrorKind::NotFound,
         }
     }
 }
@@ -140,6 +148,9 @@ pub enum DecodeError {
         /// What is wrong.
         why: String,
     },
+    /// The layout that was given contradicts itself.
+    #[error("chunk layout cannot be used: {0}")]
+    Layout(String),
     /// The destination has the wrong length.
     #[error("buffer holds {found} bytes, the field needs {wanted}")]
     Length {
@@ -148,6 +159,17 @@ pub enum DecodeError {
         /// Length needed.
         wanted: usize,
     },
+}
+
+impl DecodeError {
+    /// What the caller can do.
+    pub const fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Filter(_) => ErrorKind::Unsupported,
+            Self::Damaged { .. } => ErrorKind::Corrupt,
+            Self::Layout(_) | Self::Length { .. } => ErrorKind::InvalidInput,
+        }
+    }
 }
 
 /// A type name that is not understood.

@@ -4,10 +4,19 @@
 //! An [`IndexBuilder`] makes one. The layout is in `docs/FORMAT.md`.
 
 mod build;
+pub(crate) mod check;
+mod format;
+mod keys;
 mod read;
+mod record;
+mod shape;
+mod tables;
+mod verify;
+mod view;
 
 pub use build::IndexBuilder;
 pub use read::{Chunk, Chunks, Field, Index, Sample, Segment};
+pub use shape::Shape;
 
 use crate::DType;
 
@@ -21,6 +30,9 @@ pub struct FieldSpec {
 }
 
 /// How the chunks of a chunked array are stored.
+///
+/// One chunk has at most 2^32 - 1 decoded bytes, HDF5's own bound. A chunk at the edge of the array
+/// is stored in its full shape.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct ChunkLayout {
     /// Shape of the whole stored array, in elements. Same rank as `chunk_shape`.
@@ -31,6 +43,13 @@ pub struct ChunkLayout {
     pub filters: Vec<Filter>,
     /// Bytes of the element that stands where a chunk is absent; empty means zeros.
     pub fill_value: Vec<u8>,
+}
+
+impl ChunkLayout {
+    /// Most axes of an array or a field: HDF5's own bound.
+    pub const MAX_RANK: usize = 32;
+    /// Most filters: as many as a mask has bits.
+    pub const MAX_FILTERS: usize = 32;
 }
 
 /// One stage of a chunk's filter pipeline.
@@ -79,8 +98,8 @@ pub enum Storage {
         first_row: u64,
         /// Rows along axis 0.
         rows: u64,
-        /// Chunks that intersect those rows and exist in the file; an absent one reads as the
-        /// fill value.
+        /// All chunks that intersect those rows and exist in the file, and no others; an absent one
+        /// reads as the fill value.
         chunks: ChunksRef,
     },
 }
@@ -111,3 +130,6 @@ pub struct StoredChunk {
     /// Bit n set: filter n was not applied to this chunk.
     pub filter_mask: u32,
 }
+
+#[cfg(test)]
+mod tests;
