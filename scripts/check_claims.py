@@ -1,4 +1,4 @@
-"""Check that every test a document names exists.
+"""Check that every test a document names exists, and every file that it links to.
 
 A claim names the test that holds it as `*(test: name)*`, with or without backticks and with several
 names parted by commas. A Rust name may be given with modules (`semantics::no_mixed_versions`), a
@@ -15,11 +15,13 @@ from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
-CLAIM = re.compile(r"\*\(tests?:\s*(?P<names>[^)]*)\)\*")
+# A claim that begins with a backtick is about claims.
+CLAIM = re.compile(r"(?<!`)\*\(tests?:\s*(?P<names>[^)]*)\)\*")
 RUST_TEST = re.compile(
     r"#\[(?:\w+::)*test(?:\([^)]*\))?\](?:\s*(?:#\[[^\n]*\]|//[^\n]*))*\s*(?:pub )?fn (\w+)"
 )
 PYTHON_TEST = re.compile(r"^ *def (test_\w+)", re.MULTILINE)
+LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
 MODULE = re.compile(r"\bmod (\w+)")
 
 
@@ -51,16 +53,22 @@ def claims(path: Path) -> Iterator[tuple[int, str]]:
             yield line, name.strip()
 
 
+def faults(path: Path, tests: dict[str, list[set[str]]]) -> Iterator[str]:
+    for line, name in claims(path):
+        *modules, test = re.split(r"::|\.", name)
+        if not any(places.issuperset(modules) for places in tests.get(test, [])):
+            yield f"{path}:{line}: no test `{name}`"
+    for link in LINK.findall(path.read_text(encoding="utf-8")):
+        if not (path.parent / link).exists():
+            yield f"{path}: link to `{link}`, which is not there"
+
+
 def main() -> int:
     tests = tests_of_tree()
-    missing = 0
-    for path in tracked_files("*.md"):
-        for line, name in claims(path):
-            *modules, test = re.split(r"::|\.", name)
-            if not any(places.issuperset(modules) for places in tests.get(test, [])):
-                print(f"check_claims: {path}:{line}: no test `{name}`", file=sys.stderr)
-                missing += 1
-    return 1 if missing else 0
+    found = [fault for path in tracked_files("*.md") for fault in faults(path, tests)]
+    for fault in found:
+        print(f"check_claims: {fault}", file=sys.stderr)
+    return 1 if found else 0
 
 
 if __name__ == "__main__":

@@ -123,5 +123,12 @@ def test_claims_are_read_from_text_and_tests_from_code(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text("One.\n*(test: `a::b`)* and *(tests: c,\n`d`)*\n")
     assert list(check_claims.claims(page)) == [(2, "a::b"), (2, "c"), (2, "d")]
+    page.write_text(
+        "*(test: `x::held`)*, *(test: gone)*, [a](page.md#b), [c](away.md), [d](http:e)\n"
+    )
+    assert list(check_claims.faults(page, {"held": [{"x", "y"}]})) == [
+        f"{page}:1: no test `gone`",
+        f"{page}: link to `away.md`, which is not there",
+    ]
     code = "#[test]\n#[ignore]\nfn one() {}\nfn helper() {}\n/// Words.\n#[test]\nfn two() {}\n"
     assert check_claims.RUST_TEST.findall(code) == ["one", "two"]
