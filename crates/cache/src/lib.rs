@@ -1,1 +1,35 @@
 //! Bytes of origin shards that are kept on this node's own device.
+//!
+//! # Contract
+//! A fill that succeeds leaves the asked blocks resident with the bytes that the origin held at
+//! the recorded fingerprint, or says that there is no room for them. Any block may be absent at
+//! any time: absence costs a fetch and is never an error.
+//!
+//! # Invariants
+//! - *One flight*: at most one fill of a block is in progress in this process, and none of a
+//!   block that is being evicted.
+//! - *Bounded*: bytes allocated on the device for blocks, maps and stamps never exceed the
+//!   capacity: room is reserved before anything is written.
+//! - *No lock across I/O*: except the one that serialises attaching, and the one that lets a
+//!   single thread evict at a time.
+//!
+//! Lock order: `evicting` before `datasets` before a shard's `flights`.
+#![forbid(unsafe_code)]
+
+mod attach;
+mod budget;
+mod cache;
+mod error;
+mod evict;
+mod fill;
+mod flights;
+mod jobs;
+mod metrics;
+mod shard;
+
+pub use budget::{Budget, Reservation};
+pub use cache::{Cache, CachePlan, CachedDataset, Policy, Usage};
+pub use error::{AttachError, FillError};
+pub use fill::Filled;
+pub use jobs::{Job, jobs};
+pub use metrics::{METRICS, Metric, MetricValue, Metrics};

@@ -1,1 +1,47 @@
 //! The data set as it lies on shared storage: its index file and its segments.
+//!
+//! # Contract
+//! Bytes come from a segment only while the file still has the fingerprint that the index
+//! recorded; a changed file is [`OriginError::Stale`], never other bytes.
+#![deny(unsafe_code)]
+
+mod error;
+mod index_file;
+mod posix;
+#[allow(unsafe_code)]
+mod sys;
+#[cfg(feature = "testing")]
+pub mod testing;
+
+pub use error::OriginError;
+pub use index_file::IndexFile;
+pub use posix::{PosixOrigin, fingerprint_of};
+
+use forebay_dataset::{Fingerprint, SegmentIndex};
+
+/// A segment to read from.
+#[derive(Clone, Copy, Debug)]
+pub struct SegmentRef<'a> {
+    /// Position in the index.
+    pub index: SegmentIndex,
+    /// Path below the origin's root.
+    pub path: &'a str,
+    /// What the index recorded.
+    pub fingerprint: Fingerprint,
+}
+
+/// Where the data set lives for good: read-only, shared and slow.
+///
+/// # Contract
+/// - `read_at` fills all of `out` or fails; a short read is an error, never a partial success.
+/// - Two successful reads of one range of one fingerprint return the same bytes.
+/// - A read past the segment's recorded size is refused.
+pub trait Origin: Send + Sync + std::fmt::Debug {
+    /// Fills `out` from byte `offset` of the segment.
+    fn read_at(
+        &self,
+        segment: SegmentRef<'_>,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<(), OriginError>;
+}

@@ -1,1 +1,17 @@
-//! Frames between a client and its node's daemon; no sockets.
+//! Frames between a client and its node's daemon. No sockets: bytes in, messages out.
+//!
+//! A frame is a header of 8 bytes and a payload: payload length `u32`, version `u16`, kind `u8`,
+//! zero `u8`, all little-endian. Strings and lists carry their length before them.
+//!
+//! # Invariants
+//! - *Bounded*: a length is compared with its limit before anything is allocated for it.
+//! - *Whole*: a payload is used up exactly; bytes left over are an error.
+#![forbid(unsafe_code)]
+
+mod codec;
+mod frame;
+mod local;
+
+pub use codec::WireError;
+pub use frame::{FrameHeader, HEADER_BYTES, MAX_PAYLOAD, VERSION, read_frame};
+pub use local::{MAX_RANGES, Reply, Request, StageRange};

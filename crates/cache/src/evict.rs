@@ -1,0 +1,107 @@
+//! Making room: data sets that nobody uses first, then, under LRU, what was used longest ago.
+
+use std::ops::Range;
+use std::sync::{Arc, PoisonError};
+
+use forebay_residency::{BLOCKS_PER_STAMP, EvictLock, now_ticks};
+
+use crate::cache::{Cache, Policy};
+use crate::shard::Shard;
+
+/// Share of the capacity that is freed at once, so that the scan is paid once for many fills.
+const BATCH_SHARE: u64 = 64;
+
+/// A group of blocks that could go.
+struct Candidate {
+    last_use: u32,
+    shard: Arc<Shard>,
+    blocks: Range<u64>,
+}
+
+impl Cache {
+    /// Frees at least `bytes` if it can; true if it freed anything or others did meanwhile.
+    pub(crate) fn make_room(&self, bytes: u64) -> bool {
+        let before = self.budget.used();
+        let _evicting = self.evicting.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.budget.used() < before {
+            return true;
+        }
+        self.drop_dormant(bytes) || (self.plan.policy == Policy::Lru && self.evict_oldest(bytes))
+    }
+
+    /// Removes unused data sets, the one used longest ago first, until `bytes` are free.
+    fn drop_dormant(&self, bytes: u64) -> bool {
+        let mut freed = 0;
+        while freed < bytes {
+            let mut dormant = self.dormant.lock().unwrap_or_else(PoisonError::into_inner);
+            let oldest = (0..dormant.len()).min_by_key(|at| dormant[*at].last_used);
+            let Some(victim) = oldest.map(|at| dormant.swap_remove(at)) else {
+                break;
+            };
+            drop(dormant);
+            // Readers without a daemon keep their descriptors and so their bytes.
+            if std::fs::remove_dir_all(&victim.folder).is_ok() {
+                self.budget.release(victim.bytes);
+                self.metrics.evicted_datasets.add(1);
+                freed += victim.bytes;
+            } else {
+                self.metrics.device_errors.add(1);
+            }
+        }
+        freed > 0
+    }
+
+    fn evict_oldest(&self, bytes: u64) -> bool {
+        let goal = bytes.max(self.budget.capacity() / BATCH_SHARE);
+        let mut candidates = self.candidates();
+        candidates.sort_unstable_by_key(|candidate| candidate.last_use);
+        let before = self.budget.used();
+        for candidate in candidates {
+            if before.saturating_sub(self.budget.used()) >= goal {
+                break;
+            }
+            match evict_group(&candidate, self) {
+                Ok(dropped) => self.metrics.evicted_blocks.add(dropped),
+                Err(_) => self.metrics.device_errors.add(1),
+            }
+        }
+        self.budget.used() < before
+    }
+
+    fn candidates(&self) -> Vec<Candidate> {
+        let now = now_ticks();
+        let mut found = Vec::new();
+        for dataset in self.datasets() {
+            for shard in dataset.made_shards() {
+                let blocks = shard.map.blocks();
+                for (word, bits) in (0..).zip(shard.map.stored_words()) {
+                    for part in 0..64 / BLOCKS_PER_STAMP {
+                        if bits >> (part * BLOCKS_PER_STAMP) & ((1 << BLOCKS_PER_STAMP) - 1) == 0 {
+                            continue;
+                        }
+                        let start: u64 = word * 64 + part * BLOCKS_PER_STAMP;
+                        found.push(Candidate {
+                            last_use: shard.stamps.last_use(start / BLOCKS_PER_STAMP, now),
+                            shard: shard.clone(),
+                            blocks: start..(start + BLOCKS_PER_STAMP).min(blocks),
+                        });
+                    }
+                }
+            }
+        }
+        found
+    }
+}
+
+/// Evicts a group unless it is being filled or a view holds it.
+fn evict_group(candidate: &Candidate, cache: &Cache) -> std::io::Result<u64> {
+    let shard = &candidate.shard;
+    let Some(_flight) = shard.flights.lead_whole(candidate.blocks.clone()) else {
+        return Ok(0);
+    };
+    let lock = EvictLock::try_lock(shard.file.file(), &candidate.blocks)?;
+    if lock.is_none() {
+        return Ok(0);
+    }
+    shard.drop_blocks(&candidate.blocks, &cache.budget)
+}

@@ -1,0 +1,239 @@
+//! Bringing blocks in: one leader for each run, room first, bytes next, bits last.
+
+use std::cell::RefCell;
+use std::ops::Range;
+use std::time::Instant;
+
+use forebay_dataset::{ByteRange, IndexError, ShardIndex};
+use forebay_origin::Origin;
+use forebay_residency::now_ticks;
+
+use crate::cache::{Cache, CachedDataset};
+use crate::error::FillError;
+use crate::jobs::Job;
+use crate::shard::{Piece, Shard};
+
+/// What came of a fill.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[must_use]
+pub enum Filled {
+    /// Every block was resident at some time since the call.
+    Resident,
+    /// Some blocks were left absent: no room, or the device failed. Read them through.
+    NoRoom,
+}
+
+thread_local! {
+    /// Where bytes wait between origin and device: at most one read's worth for each thread.
+    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
+}
+
+impl Cache {
+    /// Makes the blocks of a job resident, reading from `origin` what is absent.
+    ///
+    /// Blocks that another thread is fetching are waited for until `deadline`. A read of the
+    /// origin itself cannot be cut short: the requester's own deadline covers it.
+    pub fn fill(
+        &self,
+        dataset: &CachedDataset,
+        origin: &dyn Origin,
+        job: &Job,
+        deadline: Instant,
+    ) -> Result<Filled, FillError> {
+        let blocks = &job.blocks;
+        let Some(shard) = self.shard(dataset, job.shard)? else {
+            self.metrics.refused_blocks.add(blocks.end - blocks.start);
+            return Ok(Filled::NoRoom);
+        };
+        if blocks.end > shard.map.blocks() {
+            return Err(outside(job.shard, blocks).into());
+        }
+        loop {
+            let (flight, others) = shard
+                .flights
+                .lead(blocks, |block| !shard.map.is_resident(block));
+            for run in flight.runs() {
+                if self.fill_run(&shard, origin, run)? == Filled::NoRoom {
+                    return Ok(Filled::NoRoom);
+                }
+            }
+            drop(flight);
+            if !others {
+                return Ok(Filled::Resident);
+            }
+            self.metrics.followed_fills.add(1);
+            if !shard.flights.follow(blocks, deadline) {
+                let Range { start, end } = *blocks;
+                return Err(FillError::Deadline {
+                    shard: job.shard.0,
+                    start,
+                    end,
+                });
+            }
+            // The leader may have failed, so look again and lead what is still absent.
+        }
+    }
+
+    /// A reader found the device unable to give back what the map promised: the blocks are
+    /// compared with their checksums and those that fail are dropped.
+    pub fn distrust(
+        &self,
+        dataset: &CachedDataset,
+        shard: ShardIndex,
+        range: ByteRange,
+    ) -> Result<(), FillError> {
+        let Some(shard) = dataset.slot(shard)?.get() else {
+            return Ok(());
+        };
+        let blocks = shard.map.block_size().covering(range);
+        let blocks = blocks.start..blocks.end.min(shard.map.blocks());
+        let (flight, _) = shard
+            .flights
+            .lead(&blocks, |block| shard.map.is_stored(block));
+        for block in flight.runs().iter().flat_map(Clone::clone) {
+            if !self.matches(shard, block)? {
+                self.drop_corrupt(shard, block);
+            }
+        }
+        Ok(())
+    }
+
+    /// Fills a run that this thread leads.
+    fn fill_run(
+        &self,
+        shard: &Shard,
+        origin: &dyn Origin,
+        run: &Range<u64>,
+    ) -> Result<Filled, FillError> {
+        for missing in self.recover(shard, run)? {
+            if self.fetch(shard, origin, &missing)? == Filled::NoRoom {
+                return Ok(Filled::NoRoom);
+            }
+        }
+        Ok(Filled::Resident)
+    }
+
+    /// Publishes the candidates of the run that match their checksums; returns what is missing.
+    fn recover(&self, shard: &Shard, run: &Range<u64>) -> Result<Vec<Range<u64>>, FillError> {
+        let mut missing: Vec<Range<u64>> = Vec::new();
+        for block in run.clone() {
+            if shard.map.is_stored(block) {
+                if self.matches(shard, block)? {
+                    self.metrics.recovered_blocks.add(1);
+                    continue;
+                }
+                self.drop_corrupt(shard, block);
+            }
+            match missing.last_mut() {
+                Some(last) if last.end == block => last.end += 1,
+                _ => missing.push(block..block + 1),
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Compares a stored block with its checksum and publishes it if they agree.
+    fn matches(&self, shard: &Shard, block: u64) -> Result<bool, FillError> {
+        let len: u64 = shard
+            .pieces(&(block..block + 1))?
+            .iter()
+            .map(|piece| piece.len)
+            .sum();
+        let checked = shard
+            .file
+            .check(block, len as usize, shard.map.checksum(block));
+        Ok(match checked {
+            Ok(Some(landed)) => {
+                shard.map.publish(landed);
+                true
+            }
+            Ok(None) => false,
+            Err(_) => {
+                self.metrics.device_errors.add(1);
+                false
+            }
+        })
+    }
+
+    fn drop_corrupt(&self, shard: &Shard, block: u64) {
+        self.metrics.corrupt_blocks.add(1);
+        if shard
+            .drop_blocks(&(block..block + 1), &self.budget)
+            .is_err()
+        {
+            self.metrics.device_errors.add(1);
+        }
+    }
+
+    /// Reads the run from the origin, piece by piece, and publishes each as it lands.
+    fn fetch(
+        &self,
+        shard: &Shard,
+        origin: &dyn Origin,
+        run: &Range<u64>,
+    ) -> Result<Filled, FillError> {
+        let refuse = || {
+            self.metrics.refused_blocks.add(run.end - run.start);
+            Ok(Filled::NoRoom)
+        };
+        let Some(mut room) = self.reserve(shard.cost(run)?) else {
+            return refuse();
+        };
+        for piece in shard.pieces(run)? {
+            let landed = BUFFER.with_borrow_mut(|buffer| {
+                self.read_piece(shard, origin, &piece, buffer)?;
+                Ok::<_, FillError>(
+                    shard
+                        .file
+                        .write(piece.first_block, &buffer[..piece.len as usize]),
+                )
+            })?;
+            let Ok(landed) = landed else {
+                self.metrics.device_errors.add(1);
+                let blocks = shard.map.block_size().blocks(piece.len);
+                let _ = shard
+                    .file
+                    .punch(&(piece.first_block..piece.first_block + blocks));
+                return refuse();
+            };
+            room.spend(crate::budget::allocated(piece.len));
+            self.metrics.filled_blocks.add(landed.len() as u64);
+            landed
+                .into_iter()
+                .for_each(|landed| shard.map.publish(landed));
+        }
+        // Fresh blocks are not the oldest ones.
+        shard.stamps.touch(run, now_ticks());
+        Ok(Filled::Resident)
+    }
+
+    fn read_piece(
+        &self,
+        shard: &Shard,
+        origin: &dyn Origin,
+        piece: &Piece,
+        buffer: &mut Vec<u8>,
+    ) -> Result<(), FillError> {
+        let len = piece.len as usize;
+        if buffer.len() < len {
+            buffer.resize(len, 0);
+        }
+        let segment = shard.index.segment_ref(piece.segment)?;
+        self.metrics.origin_reads.add(1);
+        let read = origin.read_at(segment, piece.offset, &mut buffer[..len]);
+        let counter = if read.is_ok() {
+            &self.metrics.origin_bytes
+        } else {
+            &self.metrics.origin_errors
+        };
+        counter.add(if read.is_ok() { piece.len } else { 1 });
+        Ok(read?)
+    }
+}
+
+fn outside(shard: ShardIndex, blocks: &Range<u64>) -> IndexError {
+    IndexError::Damaged(format!(
+        "blocks [{}, {}) are outside shard {}",
+        blocks.start, blocks.end, shard.0
+    ))
+}

@@ -1,0 +1,158 @@
+//! Which blocks of a shard are being filled or evicted: at most one flight for each block.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+
+/// The flights of one shard.
+#[derive(Debug, Default)]
+pub(crate) struct Flights {
+    /// First block → one past the last, disjoint.
+    runs: Mutex<BTreeMap<u64, u64>>,
+    landed: Condvar,
+}
+
+/// Runs of blocks that this thread fills or evicts. Dropping it ends the flight, on success, on
+/// error and on unwind alike; a follower learns only that it ended and looks again.
+#[derive(Debug)]
+pub(crate) struct Flight<'a> {
+    flights: &'a Flights,
+    runs: Vec<Range<u64>>,
+}
+
+impl Flight<'_> {
+    /// The runs, disjoint and in order.
+    pub(crate) fn runs(&self) -> &[Range<u64>] {
+        &self.runs
+    }
+}
+
+impl Drop for Flight<'_> {
+    fn drop(&mut self) {
+        let mut table = self.flights.lock();
+        for run in &self.runs {
+            table.remove(&run.start);
+        }
+        drop(table);
+        self.flights.landed.notify_all();
+    }
+}
+
+impl Flights {
+    /// Leads the blocks of `wanted` that `needs` says yes to and nobody leads. Also tells whether
+    /// any that it says yes to is led by another.
+    pub(crate) fn lead(
+        &self,
+        wanted: &Range<u64>,
+        needs: impl Fn(u64) -> bool,
+    ) -> (Flight<'_>, bool) {
+        let mut table = self.lock();
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        let mut others = false;
+        for block in wanted.clone() {
+            // Asked under the lock: whoever led the block before has published it by now.
+            if !needs(block) {
+                continue;
+            }
+            if is_led(&table, block) {
+                others = true;
+            } else if let Some(run) = runs.last_mut().filter(|run| run.end == block) {
+                run.end += 1;
+            } else {
+                runs.push(block..block + 1);
+            }
+        }
+        table.extend(runs.iter().map(|run| (run.start, run.end)));
+        (
+            Flight {
+                flights: self,
+                runs,
+            },
+            others,
+        )
+    }
+
+    /// Leads all of `wanted`, or nothing if any of it is led by another.
+    pub(crate) fn lead_whole(&self, wanted: Range<u64>) -> Option<Flight<'_>> {
+        let mut table = self.lock();
+        if wanted.clone().any(|block| is_led(&table, block)) {
+            return None;
+        }
+        table.insert(wanted.start, wanted.end);
+        Some(Flight {
+            flights: self,
+            runs: vec![wanted],
+        })
+    }
+
+    /// Waits until no block of `wanted` is led by another; false if the deadline came first.
+    pub(crate) fn follow(&self, wanted: &Range<u64>, deadline: Instant) -> bool {
+        let mut table = self.lock();
+        while wanted.clone().any(|block| is_led(&table, block)) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            table = self
+                .landed
+                .wait_timeout(table, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+        true
+    }
+
+    fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
+        // The table is consistent after every statement, so a panic elsewhere spoils nothing.
+        self.runs.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn is_led(table: &BTreeMap<u64, u64>, block: u64) -> bool {
+    table
+        .range(..=block)
+        .next_back()
+        .is_some_and(|(_, end)| block < *end)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    #[test]
+    fn what_another_leads_is_left_out() {
+        let flights = Flights::default();
+        let (first, others) = flights.lead(&(2..4), |_| true);
+        assert_eq!((first.runs(), others), (&[2..4][..], false));
+        let (second, others) = flights.lead(&(0..6), |block| block != 5);
+        assert_eq!((second.runs(), others), (&[0..2, 4..5][..], true));
+        assert!(flights.lead_whole(4..6).is_none());
+        drop(second);
+        assert!(flights.lead_whole(4..6).is_some());
+    }
+
+    #[test]
+    fn a_follower_wakes_when_the_leader_ends_even_by_panic() {
+        let flights = Flights::default();
+        std::thread::scope(|scope| {
+            let (flight, _) = flights.lead(&(0..1), |_| true);
+            let follower =
+                scope.spawn(|| flights.follow(&(0..1), Instant::now() + Duration::from_secs(60)));
+            let leader = scope.spawn(move || {
+                let _flight = flight;
+                panic!("the leader fails");
+            });
+            assert!(leader.join().is_err());
+            assert!(follower.join().unwrap());
+        });
+    }
+
+    #[test]
+    fn a_follower_gives_up_at_its_deadline() {
+        let flights = Flights::default();
+        let (_flight, _) = flights.lead(&(0..1), |_| true);
+        assert!(!flights.follow(&(0..1), Instant::now()));
+    }
+}

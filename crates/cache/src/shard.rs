@@ -1,0 +1,213 @@
+//! One shard on this node's device, as the daemon holds it.
+
+use std::io;
+use std::ops::Range;
+use std::sync::Arc;
+
+use forebay_dataset::{IndexError, SegmentIndex, ShardIndex};
+use forebay_origin::IndexFile;
+use forebay_residency::{BlockFile, MapIdentity, ResidencyMap, ShardPaths, Stamps};
+
+use crate::budget::{Budget, allocated};
+use crate::flights::Flights;
+
+/// Files of one shard, open for writing.
+#[derive(Debug)]
+pub(crate) struct Shard {
+    pub(crate) index: Arc<IndexFile>,
+    pub(crate) shard: ShardIndex,
+    pub(crate) map: ResidencyMap,
+    pub(crate) file: BlockFile,
+    pub(crate) stamps: Stamps,
+    pub(crate) flights: Flights,
+}
+
+/// Consecutive whole blocks that lie in one segment; the last may be short.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct Piece {
+    pub(crate) segment: SegmentIndex,
+    /// Where it begins in the segment.
+    pub(crate) offset: u64,
+    /// Valid bytes.
+    pub(crate) len: u64,
+    pub(crate) first_block: u64,
+}
+
+impl Shard {
+    /// Opens the shard's files, or makes them where there are none or none that can be used.
+    /// `create` is false to adopt only what exists.
+    pub(crate) fn open(
+        index: Arc<IndexFile>,
+        identity: &MapIdentity,
+        paths: &ShardPaths,
+        create: bool,
+    ) -> io::Result<Option<Self>> {
+        let existing = Self::open_existing(identity, paths);
+        let (map, file) = match existing {
+            Some(pair) => pair,
+            None if create => {
+                let file = BlockFile::create(&paths.data, identity.blocks(), identity.block_size)?;
+                let map = ResidencyMap::create(&paths.map, identity, file.file())
+                    .map_err(io::Error::other)?;
+                (map, file)
+            }
+            None => return Ok(None),
+        };
+        let stamps = Stamps::open(&paths.stamps, identity.blocks(), true).or_else(|_| {
+            std::fs::remove_file(&paths.stamps)?;
+            Stamps::open(&paths.stamps, identity.blocks(), true)
+        })?;
+        let shard = identity.shard;
+        Ok(Some(Self {
+            index,
+            shard,
+            map,
+            file,
+            stamps,
+            flights: Flights::default(),
+        }))
+    }
+
+    /// A pair that belongs together, taken into use. Whatever is wrong with it, it is only a
+    /// cache: the answer is then to make a new one.
+    fn open_existing(
+        identity: &MapIdentity,
+        paths: &ShardPaths,
+    ) -> Option<(ResidencyMap, BlockFile)> {
+        let map = ResidencyMap::open(&paths.map, identity, true).ok()?;
+        let file = BlockFile::open(&paths.data, identity.block_size, true).ok()?;
+        let len = identity.blocks() * u64::from(identity.block_size.bytes());
+        if file.inode().ok()? != map.data_inode() || file.file().metadata().ok()?.len() != len {
+            return None;
+        }
+        if !map.was_clean() {
+            map.demote_all();
+            punch_unstored(&map, &file).ok()?;
+        }
+        map.mark_live();
+        Some((map, file))
+    }
+
+    /// The pieces that hold `blocks`.
+    pub(crate) fn pieces(&self, blocks: &Range<u64>) -> Result<Vec<Piece>, IndexError> {
+        let size = u64::from(self.map.block_size().bytes());
+        let mut pieces = Vec::with_capacity(1);
+        let mut block = blocks.start;
+        while block < blocks.end {
+            let start = block * size;
+            let Some(segment) = self.index.segment_at(self.shard, start)? else {
+                // Only past the last segment: segments begin on block boundaries.
+                block += 1;
+                continue;
+            };
+            let whole = self.index.segment(segment)?;
+            let segment_end = whole.shard_start + whole.fingerprint.size;
+            let end = segment_end.min(blocks.end * size);
+            pieces.push(Piece {
+                segment,
+                offset: start - whole.shard_start,
+                len: end - start,
+                first_block: block,
+            });
+            block = end.div_ceil(size).max(block + 1);
+        }
+        Ok(pieces)
+    }
+
+    /// Bytes that `blocks` take on the device once they are stored.
+    pub(crate) fn cost(&self, blocks: &Range<u64>) -> Result<u64, IndexError> {
+        Ok(self
+            .pieces(blocks)?
+            .iter()
+            .map(|piece| allocated(piece.len))
+            .sum())
+    }
+
+    /// Bytes that the stored blocks take on the device.
+    pub(crate) fn stored_cost(&self) -> Result<u64, IndexError> {
+        let runs = runs_of(self.map.stored_words());
+        runs.iter().map(|run| self.cost(run)).sum()
+    }
+
+    /// Makes `blocks` absent, gives their room back and returns how many there were. The caller
+    /// leads them all.
+    pub(crate) fn drop_blocks(&self, blocks: &Range<u64>, budget: &Budget) -> io::Result<u64> {
+        let withdrawn = self.map.withdraw(blocks);
+        let mut dropped = 0;
+        for (word, bits) in withdrawn {
+            for run in runs_of_word(word, bits) {
+                self.file.punch(&run)?;
+                budget.release(self.cost(&run).unwrap_or(0));
+                dropped += run.end - run.start;
+            }
+        }
+        Ok(dropped)
+    }
+}
+
+/// What an unclean stop left half done is not counted, so it must not take room either.
+fn punch_unstored(map: &ResidencyMap, file: &BlockFile) -> io::Result<()> {
+    let absent = runs_of(map.stored_words().map(|bits| !bits));
+    for run in absent {
+        let end = run.end.min(map.blocks());
+        if run.start < end {
+            file.punch(&(run.start..end))?;
+        }
+    }
+    Ok(())
+}
+
+/// Runs of set bits in consecutive words.
+pub(crate) fn runs_of(words: impl Iterator<Item = u64>) -> Vec<Range<u64>> {
+    let mut runs: Vec<Range<u64>> = Vec::new();
+    for run in (0..)
+        .zip(words)
+        .flat_map(|(word, bits)| runs_of_word(word, bits))
+    {
+        match runs.last_mut() {
+            Some(last) if last.end == run.start => last.end = run.end,
+            _ => runs.push(run),
+        }
+    }
+    runs
+}
+
+fn runs_of_word(word: u64, mut bits: u64) -> impl Iterator<Item = Range<u64>> {
+    std::iter::from_fn(move || {
+        if bits == 0 {
+            return None;
+        }
+        let start = bits.trailing_zeros();
+        let len = (bits >> start).trailing_ones();
+        let mask = if len == 64 {
+            u64::MAX
+        } else {
+            ((1 << len) - 1) << start
+        };
+        bits &= !mask;
+        let first = word * 64 + u64::from(start);
+        Some(first..first + u64::from(len))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn runs_are_the_set_bits(words in proptest::collection::vec(any::<u64>(), 0..4)) {
+            let named: Vec<u64> = runs_of(words.iter().copied()).into_iter().flatten().collect();
+            let set: Vec<u64> = (0..words.len() as u64 * 64)
+                .filter(|bit| words[*bit as usize / 64] >> (bit % 64) & 1 == 1)
+                .collect();
+            prop_assert_eq!(named, set);
+        }
+    }
+
+    #[test]
+    fn full_words_make_one_run() {
+        assert_eq!(runs_of([u64::MAX, u64::MAX, 1].into_iter()), [0..129]);
+    }
+}

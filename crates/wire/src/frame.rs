@@ -1,0 +1,78 @@
+//! The header before every payload.
+
+use std::io::{self, Read};
+
+use crate::WireError;
+
+/// Version of the protocol. Both sides must have the same.
+pub const VERSION: u16 = 1;
+/// Bytes of a header.
+pub const HEADER_BYTES: usize = 8;
+/// Most bytes of a payload.
+pub const MAX_PAYLOAD: usize = 4 << 20;
+
+/// What comes before a payload.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FrameHeader {
+    /// Bytes of the payload.
+    pub payload_len: usize,
+    /// Kind of the message.
+    pub kind: u8,
+}
+
+impl FrameHeader {
+    /// Checks a header that arrived.
+    pub fn decode(bytes: [u8; HEADER_BYTES]) -> Result<Self, WireError> {
+        let [l0, l1, l2, l3, v0, v1, kind, zero] = bytes;
+        let found = u16::from_le_bytes([v0, v1]);
+        if found != VERSION {
+            return Err(WireError::Version {
+                found,
+                known: VERSION,
+            });
+        }
+        if zero != 0 {
+            return Err(WireError::Malformed("reserved byte is not zero"));
+        }
+        let payload_len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
+        if payload_len > MAX_PAYLOAD {
+            return Err(WireError::TooLong {
+                what: "payload",
+                found: payload_len,
+                most: MAX_PAYLOAD,
+            });
+        }
+        Ok(Self { payload_len, kind })
+    }
+}
+
+/// Reads one frame into `payload` and returns its kind; `None` if the stream ended between frames.
+pub fn read_frame(from: &mut impl Read, payload: &mut Vec<u8>) -> io::Result<Option<u8>> {
+    let mut header = [0; HEADER_BYTES];
+    // The first byte alone tells an orderly end from a frame that was cut off.
+    let first = loop {
+        match from.read(&mut header[..1]) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            read => break read?,
+        }
+    };
+    if first == 0 {
+        return Ok(None);
+    }
+    from.read_exact(&mut header[1..])?;
+    let header = FrameHeader::decode(header).map_err(io::Error::other)?;
+    payload.resize(header.payload_len, 0);
+    from.read_exact(payload)?;
+    Ok(Some(header.kind))
+}
+
+/// A whole frame: a header, then what `payload` appends.
+pub(crate) fn frame(kind: u8, payload: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    let mut out = vec![0; HEADER_BYTES];
+    payload(&mut out);
+    let len = (out.len() - HEADER_BYTES) as u32;
+    out[0..4].copy_from_slice(&len.to_le_bytes());
+    out[4..6].copy_from_slice(&VERSION.to_le_bytes());
+    out[6] = kind;
+    out
+}

@@ -1,0 +1,217 @@
+//! What a client asks its node's daemon, and the answers.
+
+use crate::WireError;
+use crate::codec::{Take, put_text};
+use crate::frame::frame;
+
+/// Most ranges in one request; a larger one is sent in parts.
+pub const MAX_RANGES: usize = 100_000;
+
+/// A range of a shard to be made resident.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StageRange {
+    /// Shard in the index.
+    pub shard: u32,
+    /// First byte.
+    pub start: u64,
+    /// Bytes, not 0.
+    pub len: u64,
+}
+
+/// From client to daemon.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Request {
+    /// Take a data set into use.
+    Open {
+        /// Index file, absolute.
+        index: String,
+        /// Folder of the origin files, if not the recorded one.
+        root: Option<String>,
+        /// Generation that the client has open.
+        generation: u128,
+    },
+    /// Make ranges resident.
+    Stage {
+        /// From [`Reply::Opened`].
+        dataset: u32,
+        /// Time that the client will wait.
+        deadline_ms: u32,
+        /// At most [`MAX_RANGES`].
+        ranges: Vec<StageRange>,
+    },
+    /// The device did not give back what the map promised.
+    Distrust {
+        /// From [`Reply::Opened`].
+        dataset: u32,
+        /// What could not be read.
+        range: StageRange,
+    },
+    /// How are things?
+    Status,
+    /// Stop cleanly.
+    Stop,
+}
+
+/// From daemon to client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// The data set is in use under this number, on this connection.
+    Opened {
+        /// Number for later requests.
+        dataset: u32,
+        /// Folder of the block files.
+        folder: String,
+    },
+    /// The ranges were made resident.
+    Staged {
+        /// False if some were left out for want of room: read them through.
+        complete: bool,
+    },
+    /// Done.
+    Done,
+    /// JSON text.
+    Status(String),
+    /// It went wrong.
+    Failed {
+        /// Position in `ErrorKind::ALL`.
+        kind: u8,
+        /// What happened to which thing.
+        message: String,
+    },
+}
+
+impl StageRange {
+    fn put(&self, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.shard.to_le_bytes());
+        out.extend_from_slice(&self.start.to_le_bytes());
+        out.extend_from_slice(&self.len.to_le_bytes());
+    }
+
+    fn take(from: &mut Take<'_>) -> Result<Self, WireError> {
+        let range = Self {
+            shard: from.u32()?,
+            start: from.u64()?,
+            len: from.u64()?,
+        };
+        if range.len == 0 || range.start.checked_add(range.len).is_none() {
+            return Err(WireError::Malformed("a range is empty or overflows"));
+        }
+        Ok(range)
+    }
+}
+
+impl Request {
+    /// The whole frame.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Open {
+                index,
+                root,
+                generation,
+            } => frame(0x01, |out| {
+                put_text(out, index);
+                out.push(u8::from(root.is_some()));
+                put_text(out, root.as_deref().unwrap_or(""));
+                out.extend_from_slice(&generation.to_le_bytes());
+            }),
+            Self::Stage {
+                dataset,
+                deadline_ms,
+                ranges,
+            } => frame(0x02, |out| {
+                out.extend_from_slice(&dataset.to_le_bytes());
+                out.extend_from_slice(&deadline_ms.to_le_bytes());
+                out.extend_from_slice(&(ranges.len() as u32).to_le_bytes());
+                ranges.iter().for_each(|range| range.put(out));
+            }),
+            Self::Distrust { dataset, range } => frame(0x03, |out| {
+                out.extend_from_slice(&dataset.to_le_bytes());
+                range.put(out);
+            }),
+            Self::Status => frame(0x04, |_| {}),
+            Self::Stop => frame(0x05, |_| {}),
+        }
+    }
+
+    /// Reads a payload of this kind.
+    pub fn decode(kind: u8, payload: &[u8]) -> Result<Self, WireError> {
+        let mut from = Take(payload);
+        let request = match kind {
+            0x01 => {
+                let index = from.text()?;
+                let (has_root, root) = (from.flag()?, from.text()?);
+                Self::Open {
+                    index,
+                    root: has_root.then_some(root),
+                    generation: from.u128()?,
+                }
+            }
+            0x02 => {
+                let (dataset, deadline_ms) = (from.u32()?, from.u32()?);
+                let count = from.count("list of ranges", MAX_RANGES)?;
+                let ranges = (0..count)
+                    .map(|_| StageRange::take(&mut from))
+                    .collect::<Result<_, _>>()?;
+                Self::Stage {
+                    dataset,
+                    deadline_ms,
+                    ranges,
+                }
+            }
+            0x03 => Self::Distrust {
+                dataset: from.u32()?,
+                range: StageRange::take(&mut from)?,
+            },
+            0x04 => Self::Status,
+            0x05 => Self::Stop,
+            _ => return Err(WireError::Kind(kind)),
+        };
+        from.end()?;
+        Ok(request)
+    }
+}
+
+impl Reply {
+    /// The whole frame.
+    pub fn encode(&self) -> Vec<u8> {
+        match self {
+            Self::Opened { dataset, folder } => frame(0x81, |out| {
+                out.extend_from_slice(&dataset.to_le_bytes());
+                put_text(out, folder);
+            }),
+            Self::Staged { complete } => frame(0x82, |out| out.push(u8::from(*complete))),
+            Self::Done => frame(0x83, |_| {}),
+            Self::Status(json) => frame(0x84, |out| out.extend_from_slice(json.as_bytes())),
+            Self::Failed { kind, message } => frame(0xFF, |out| {
+                out.push(*kind);
+                put_text(out, message);
+            }),
+        }
+    }
+
+    /// Reads a payload of this kind.
+    pub fn decode(kind: u8, payload: &[u8]) -> Result<Self, WireError> {
+        let mut from = Take(payload);
+        let reply = match kind {
+            0x81 => Self::Opened {
+                dataset: from.u32()?,
+                folder: from.text()?,
+            },
+            0x82 => Self::Staged {
+                complete: from.flag()?,
+            },
+            0x83 => Self::Done,
+            0x84 => Self::Status(from.rest_as_text()?),
+            0xFF => Self::Failed {
+                kind: from.u8()?,
+                message: from.text()?,
+            },
+            _ => return Err(WireError::Kind(kind)),
+        };
+        from.end()?;
+        Ok(reply)
+    }
+}
+
+#[cfg(test)]
+mod tests;
