@@ -20,6 +20,13 @@ pub struct Scratch {
     inflate: Option<Decompress>,
 }
 
+impl Scratch {
+    /// Bytes it holds on to.
+    pub fn capacity(&self) -> usize {
+        self.current.capacity() + self.next.capacity()
+    }
+}
+
 /// Where a decoded chunk is.
 pub(super) enum Decoded<'a> {
     InTarget,
