@@ -174,6 +174,18 @@ def test_a_resumed_iteration_can_be_saved_again(
     assert list(sampler) == order[first + second :]
 
 
+def test_another_epoch_forgets_the_place_that_was_loaded() -> None:
+    sampler = Sampler(20, seed=1, rank=0, world_size=2)
+    sampler.load_state_dict(sampler.state_dict(consumed=4))
+    sampler.set_epoch(1)
+    assert list(sampler) == sampler.order(1).tolist()
+
+    sampler.load_state_dict(sampler.state_dict(consumed=4))
+    assert len(list(sampler)) == 6
+    sampler.set_epoch(2)
+    assert sampler.state_dict(consumed=3)["position"] == 6
+
+
 def collated(dataset: Dataset, sampler: Sampler, workers: int) -> list[list[int]]:
     options: dict[str, Any] = {"num_workers": workers}
     if workers:
@@ -255,6 +267,17 @@ def test_rank_and_world_size_come_from_the_environment(monkeypatch: pytest.Monke
     monkeypatch.delenv("RANK")
     monkeypatch.delenv("WORLD_SIZE")
     assert list(Sampler(50)) == list(Sampler(50, rank=0, world_size=1))
+
+
+def test_an_initialised_process_group_goes_before_the_environment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("RANK", "0")
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    monkeypatch.setattr(torch.distributed, "is_initialized", lambda: True)
+    monkeypatch.setattr(torch.distributed, "get_rank", lambda: 3)
+    monkeypatch.setattr(torch.distributed, "get_world_size", lambda: 4)
+    assert list(Sampler(50)) == list(Sampler(50, rank=3, world_size=4))
 
 
 @pytest.mark.parametrize(("rank", "world"), [(3, 3), (-1, 2), (0, 0)])
