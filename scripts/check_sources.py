@@ -24,7 +24,7 @@ IMPURE = re.compile(
     r"|\bstd::\{[^}]*\b(fs|net|thread|process|env)\b"
     r"|\b(Instant|SystemTime)\b"
 )
-UNSAFE = re.compile(r"\bunsafe\b")
+UNSAFE = re.compile(r"\bunsafe(\s*(\{|$)|\s+(fn|impl|trait|extern)\b|\()")
 UNSAFE_ALLOWED = re.compile(r"(^|/)(sys|ffi)\.rs$|/sys/|^crates/preload/|^python/src/")
 UNFINISHED = re.compile(r"\b(TODO|FIXME|XXX)\b|\b(todo|unimplemented)!")
 
