@@ -3,7 +3,7 @@
     from torch.utils.data import DataLoader
     import forebay.torch as fb
 
-    dataset = fb.Dataset("train.fbx", root="/p/lustre/sair")
+    dataset = fb.Dataset("sair.forebay", root="/lustre/sair")
     sampler = fb.Sampler(dataset, seed=7)
     loader = DataLoader(dataset, batch_size=32, sampler=sampler, num_workers=4)
 
