@@ -96,3 +96,42 @@ fn guess(width: usize, low: u64, high: u64, wanted: u64) -> usize {
     let at = (above * width as u128 / span) as usize;
     at.min(width - 1)
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn encoded(hashes: &[u64]) -> Vec<Entry> {
+        let entry = |hash: &u64| HashRecord {
+            hash: *hash,
+            sample: 0,
+        };
+        hashes.iter().map(|hash| entry(hash).encode()).collect()
+    }
+
+    proptest! {
+        /// Also where guessing goes wrong each time: crowded hashes, with a few far off.
+        #[test]
+        fn lower_bound_agrees_with_halving(
+            mut hashes in prop::collection::vec(
+                prop_oneof![0..900u64, any::<u64>(), u64::MAX - 9..=u64::MAX, (0..64u32).prop_map(|n| 1 << n)],
+                0..700,
+            ),
+            probes in prop::collection::vec(prop_oneof![0..1000u64, any::<u64>(), Just(u64::MAX)], 20),
+        ) {
+            hashes.sort_unstable();
+            let entries = encoded(&hashes);
+            for wanted in probes.iter().chain(&hashes) {
+                let expected = hashes.partition_point(|hash| hash < wanted);
+                prop_assert_eq!(lower_bound(&entries, *wanted), expected);
+            }
+        }
+
+        #[test]
+        fn an_unsorted_table_ends_too(hashes in prop::collection::vec(any::<u64>(), 0..300), wanted in any::<u64>()) {
+            prop_assert!(lower_bound(&encoded(&hashes), wanted) <= hashes.len());
+        }
+    }
+}

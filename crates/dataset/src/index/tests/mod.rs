@@ -1,5 +1,10 @@
 //! Index files from the outside: what was put in comes out, and damage is named.
 
+mod builder;
+mod damage;
+mod golden;
+mod model;
+
 use super::*;
 use crate::{BlockSize, ByteRange, Fingerprint, SegmentIndex, ShardIndex};
 
