@@ -7,6 +7,7 @@ mirrored, or when atoms are numbered anew.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import torch
@@ -34,7 +35,7 @@ class GraphBatch:
 
 def _perceptron(*sizes: int) -> list[nn.Module]:
     layers: list[nn.Module] = []
-    for width_in, width_out in zip(sizes, sizes[1:], strict=False):
+    for width_in, width_out in itertools.pairwise(sizes):
         layers += [nn.Linear(width_in, width_out), nn.SiLU()]
     return layers
 

@@ -158,7 +158,9 @@ class Components:
         heavy = ~np.isin(elements, ("H", "D"))
         place = {atom: i for i, atom in enumerate(self.atom[at])}
         rows = self._bond_rows.get(name, slice(0, 0))
-        bonds = np.array([[place[a], place[b]] for a, b in self.bond[rows]], np.int64).reshape(-1, 2)
+        bonds = np.array([[place[a], place[b]] for a, b in self.bond[rows]], np.int64).reshape(
+            -1, 2
+        )
         coord = self.coord[at]
         feat = _ligand_features(
             elements, bonds, self.bond_order[rows], self.charge[at], self.aromatic[at]
@@ -183,7 +185,9 @@ def _ligand_features(
     skeleton = heavy[bonds].all(axis=1)
     _neighbour_features(feat, elements, bonds[skeleton])
     unsaturation = np.zeros(len(elements), np.int64)
-    np.add.at(unsaturation, bonds.ravel(), np.repeat((orders == "DOUB") + 2 * (orders == "TRIP"), 2))
+    np.add.at(
+        unsaturation, bonds.ravel(), np.repeat((orders == "DOUB") + 2 * (orders == "TRIP"), 2)
+    )
     feat[:, _HYBRID] = 3 - np.minimum(np.maximum(unsaturation, aromatic), 2)
     feat[:, _AROMATIC] = aromatic
     for a, b in bonds[~skeleton]:
@@ -203,7 +207,9 @@ def _ligand_features(
 def pocket_names() -> list[str]:
     """Names of every target that has a structure and a binding site, sorted."""
     folder = _package_folder("dockstring") / "resources" / "targets"
-    names = sorted(path.name.removesuffix("_target.pdbqt") for path in folder.glob("*_target.pdbqt"))
+    names = sorted(
+        path.name.removesuffix("_target.pdbqt") for path in folder.glob("*_target.pdbqt")
+    )
     if not names:
         raise MoleculeError(f"no target structure in `{folder}`: reinstall `dockstring`")
     return names
@@ -229,9 +235,7 @@ def pocket(name: str) -> Pocket:
     return Pocket(name, coord[heavy], feat, _binding_site(folder / f"{name}_conf.txt"))
 
 
-def _pocket_features(
-    coord: F64, elements: NDArray[np.str_], aromatic: Bool, hydrogens: F64
-) -> F32:
+def _pocket_features(coord: F64, elements: NDArray[np.str_], aromatic: Bool, hydrogens: F64) -> F32:
     feat = np.zeros((len(coord), FEATURES), np.float32)
     feat[:, : len(_CLASSES)] = _element_classes(elements)
     tree = cKDTree(coord)

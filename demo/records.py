@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 TOOL = "forebay-demo"
+FORMAT = 1
 
 
 @dataclass(frozen=True)
@@ -63,6 +64,7 @@ def manifest(inputs: dict[str, Any], conditions: list[str]) -> dict[str, Any]:
     packages = ("forebay", "torch", "h5py", "numpy")
     return {
         "record": "manifest",
+        "format": FORMAT,
         "tool": TOOL,
         "version": package_version("forebay") or "unknown",
         "started_unix_ns": time.time_ns(),

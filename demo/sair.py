@@ -273,6 +273,8 @@ def make(folder: Path, options: DataOptions) -> bool:
         raise DataError(f"cannot make {options.samples} samples in {options.shards} shards")
     if is_made(folder, options):
         return False
+    if folder.exists() and not (folder / "dataset.json").exists() and any(folder.iterdir()):
+        raise DataError(f"`{folder}` is not empty and is no data set of the demo: move it away")
     folder.parent.mkdir(parents=True, exist_ok=True)
     unfinished = folder.with_name(f"{folder.name}.unfinished")
     shutil.rmtree(unfinished, ignore_errors=True)
@@ -282,9 +284,6 @@ def make(folder: Path, options: DataOptions) -> bool:
     except BaseException:
         shutil.rmtree(unfinished, ignore_errors=True)
         raise
-    if folder.exists() and not (folder / "dataset.json").exists() and any(folder.iterdir()):
-        shutil.rmtree(unfinished, ignore_errors=True)
-        raise DataError(f"`{folder}` is not empty and is no data set of the demo: move it away")
     shutil.rmtree(folder, ignore_errors=True)
     unfinished.rename(folder)
     return True

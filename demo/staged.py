@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import forebay
-import forebay.torch
 import numpy as np
 from torch.utils.data import Dataset, Sampler
 
+import forebay
+import forebay.torch
 from demo.graphs import FIELDS, Example, example
 from demo.sair import Row
 

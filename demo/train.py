@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import time
+import warnings
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,8 @@ def _made_up_batch(size: int) -> Batch:
 
 def train(options: argparse.Namespace) -> None:
     """Train all epochs, append the records, and write what was seen to `options.seen`."""
+    # More workers than cores is what a node with GPUs has; here they mostly wait for the origin.
+    warnings.filterwarnings("ignore", message="This DataLoader will create")
     # One thread: the workers need the other cores, as they would beside a GPU.
     torch.set_num_threads(1)
     rows = read_manifest(options.data)
