@@ -124,7 +124,10 @@ pub struct Slowdown {
 
 impl Slowdown {
     /// No slowdown.
-    pub const NONE: Self = Self { body: 1.0, tail: 1.0 };
+    pub const NONE: Self = Self {
+        body: 1.0,
+        tail: 1.0,
+    };
 }
 
 /// What the time of one request is drawn from: a body, and now and then a tail instead.
@@ -160,7 +163,11 @@ mod tests {
 
     fn sorted(latency: Latency, seed: u64) -> Vec<f64> {
         let mut all: Vec<f64> = (0..N)
-            .map(|n| latency.draw(seed, Stream::Read, n, Slowdown::NONE).as_secs_f64())
+            .map(|n| {
+                latency
+                    .draw(seed, Stream::Read, n, Slowdown::NONE)
+                    .as_secs_f64()
+            })
             .collect();
         all.sort_by(f64::total_cmp);
         all
@@ -171,14 +178,26 @@ mod tests {
     }
 
     fn near(found: f64, wanted: f64, share: f64) {
-        assert!((found / wanted - 1.0).abs() < share, "found {found}, wanted {wanted}");
+        assert!(
+            (found / wanted - 1.0).abs() < share,
+            "found {found}, wanted {wanted}"
+        );
     }
 
     #[test]
     fn lognormal_quantiles_are_those_asked_for() {
         let sigma = LogNormal::sigma_for(2.0, 10.0);
-        let body = LogNormal { median: Duration::from_millis(2), sigma };
-        let all = sorted(Latency { body: Some(body), tail: None }, 7);
+        let body = LogNormal {
+            median: Duration::from_millis(2),
+            sigma,
+        };
+        let all = sorted(
+            Latency {
+                body: Some(body),
+                tail: None,
+            },
+            7,
+        );
 
         near(quantile(&all, 0.5), 0.002, 0.02);
         near(quantile(&all, 0.95), 0.010, 0.03);
@@ -194,20 +213,35 @@ mod tests {
             max: Duration::from_secs(42),
             alpha: 0.5,
         };
-        let all = sorted(Latency { body: None, tail: Some(tail) }, 11);
+        let all = sorted(
+            Latency {
+                body: None,
+                tail: Some(tail),
+            },
+            11,
+        );
 
-        assert!(all[0] >= 0.6 && all[all.len() - 1] <= 42.0, "inside its bounds");
+        assert!(
+            all[0] >= 0.6 && all[all.len() - 1] <= 42.0,
+            "inside its bounds"
+        );
         for seconds in [1.0, 4.0, 11.4, 30.0] {
             let over = all.iter().filter(|t| **t > seconds).count() as f64 / N as f64;
             let wanted = tail.share_over(Duration::from_secs_f64(seconds));
-            assert!((over - wanted).abs() < 0.006, "over {seconds} s: {over}, wanted {wanted}");
+            assert!(
+                (over - wanted).abs() < 0.006,
+                "over {seconds} s: {over}, wanted {wanted}"
+            );
         }
     }
 
     #[test]
     fn tail_strikes_as_often_as_asked_and_more_often_when_slow() {
         let latency = Latency {
-            body: Some(LogNormal { median: Duration::from_millis(1), sigma: 0.1 }),
+            body: Some(LogNormal {
+                median: Duration::from_millis(1),
+                sigma: 0.1,
+            }),
             tail: Some(Tail {
                 probability: 0.02,
                 min: Duration::from_secs(1),
@@ -216,21 +250,39 @@ mod tests {
             }),
         };
         let share = |slow| {
-            let hit = (0..N).filter(|n| {
-                latency.draw(3, Stream::Read, *n, slow) >= Duration::from_secs(1)
-            });
+            let hit = (0..N)
+                .filter(|n| latency.draw(3, Stream::Read, *n, slow) >= Duration::from_secs(1));
             hit.count() as f64 / N as f64
         };
 
         assert!((share(Slowdown::NONE) - 0.02).abs() < 0.002);
-        assert!((share(Slowdown { body: 1.0, tail: 10.0 }) - 0.2).abs() < 0.006);
-        assert_eq!(share(Slowdown { body: 1.0, tail: 100.0 }), 1.0);
+        assert!(
+            (share(Slowdown {
+                body: 1.0,
+                tail: 10.0
+            }) - 0.2)
+                .abs()
+                < 0.006
+        );
+        assert_eq!(
+            share(Slowdown {
+                body: 1.0,
+                tail: 100.0
+            }),
+            1.0
+        );
     }
 
     #[test]
     fn draws_depend_on_seed_stream_and_counter_only() {
-        let body = LogNormal { median: Duration::from_millis(2), sigma: 1.0 };
-        let latency = Latency { body: Some(body), tail: None };
+        let body = LogNormal {
+            median: Duration::from_millis(2),
+            sigma: 1.0,
+        };
+        let latency = Latency {
+            body: Some(body),
+            tail: None,
+        };
         let draw = |seed, stream, n| latency.draw(seed, stream, n, Slowdown::NONE);
 
         assert_eq!(draw(1, Stream::Read, 5), draw(1, Stream::Read, 5));
@@ -243,7 +295,10 @@ mod tests {
     fn uniform_words_are_frozen() {
         // A recorded run must replay under a later version.
         let found = [0, 1, 2].map(|n| (uniform(42, Stream::Read, n, 0) * 1e9) as u64);
-        assert_eq!(found, FROZEN, "draws changed: recorded runs no longer replay");
+        assert_eq!(
+            found, FROZEN,
+            "draws changed: recorded runs no longer replay"
+        );
     }
 
     const FROZEN: [u64; 3] = [741_330_497, 132_256_234, 459_380_582];

@@ -1,7 +1,7 @@
 //! Faults: which request goes wrong, and how. Decisions are seeded and replay.
 
-use std::path::Path;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -105,7 +105,10 @@ impl FaultRule {
         if let Some(path) = &self.path
             && (path.is_empty() || path.len() > LONGEST_PATTERN)
         {
-            broken(format!("`path` must have 1 to {LONGEST_PATTERN} bytes: {}", path.len()));
+            broken(format!(
+                "`path` must have 1 to {LONGEST_PATTERN} bytes: {}",
+                path.len()
+            ));
         }
         if let Some(s) = self.max_hang_s
             && !(0.0..=LONGEST_HANG_S).contains(&s)
@@ -115,7 +118,11 @@ impl FaultRule {
         let changed = self.kind == FaultKind::Changed;
         let fields = [
             ("bytes", self.bytes.is_some(), self.kind == FaultKind::Short),
-            ("max_hang_s", self.max_hang_s.is_some(), self.kind == FaultKind::Hang),
+            (
+                "max_hang_s",
+                self.max_hang_s.is_some(),
+                self.kind == FaultKind::Hang,
+            ),
             ("mtime_ns", self.mtime_ns.is_some(), changed),
             ("size", self.size.is_some(), changed),
             ("inode", self.inode, changed),
@@ -134,7 +141,9 @@ impl FaultRule {
 
     fn applies_to(&self, path: &Path) -> bool {
         let bytes = path.as_os_str().as_bytes();
-        self.path.as_deref().is_none_or(|pattern| glob::matches(pattern, bytes))
+        self.path
+            .as_deref()
+            .is_none_or(|pattern| glob::matches(pattern, bytes))
     }
 
     fn action(&self) -> Action {
@@ -196,7 +205,10 @@ pub struct Faults {
 impl Faults {
     /// Start counting anew for these rules.
     pub fn new(seed: u64, rules: Vec<FaultRule>) -> Self {
-        Self { seed, rules: rules.into_iter().map(|rule| (rule, 0)).collect() }
+        Self {
+            seed,
+            rules: rules.into_iter().map(|rule| (rule, 0)).collect(),
+        }
     }
 
     /// Take over `rules`, keeping the counts of those that were in force before.
@@ -207,7 +219,10 @@ impl Faults {
             .into_iter()
             .enumerate()
             .map(|(n, rule)| {
-                let seen = old.get(n).filter(|(was, _)| *was == rule).map_or(0, |(_, seen)| *seen);
+                let seen = old
+                    .get(n)
+                    .filter(|(was, _)| *was == rule)
+                    .map_or(0, |(_, seen)| *seen);
                 (rule, seen)
             })
             .collect();
@@ -240,7 +255,9 @@ impl Faults {
                 continue;
             }
             let other = rule.size.is_some() || rule.inode;
-            let mtime = rule.mtime_ns.unwrap_or(if other { 0 } else { 1_000_000_000 });
+            let mtime = rule
+                .mtime_ns
+                .unwrap_or(if other { 0 } else { 1_000_000_000 });
             bump.mtime_ns = bump.mtime_ns.saturating_add(mtime);
             bump.size = bump.size.saturating_add(rule.size.unwrap_or(0));
             bump.inode |= rule.inode;
@@ -278,8 +295,14 @@ mod tests {
         });
         let mut faults = Faults::new(1, vec![only]);
 
-        assert_eq!(faults.decide(FaultClass::Read, Path::new("other.bin")), Action::None);
-        assert_eq!(faults.decide(FaultClass::Metadata, Path::new("a.h5")), Action::None);
+        assert_eq!(
+            faults.decide(FaultClass::Read, Path::new("other.bin")),
+            Action::None
+        );
+        assert_eq!(
+            faults.decide(FaultClass::Metadata, Path::new("a.h5")),
+            Action::None
+        );
         assert_eq!(struck(&mut faults, 5), [false, false, true, false, false]);
     }
 
@@ -290,8 +313,16 @@ mod tests {
         let share = first.iter().filter(|hit| **hit).count() as f64 / 20_000.0;
 
         assert!((share - 0.1).abs() < 0.01, "{share}");
-        assert_eq!(first, struck(&mut Faults::new(5, rules.clone()), 20_000), "same seed");
-        assert_ne!(first, struck(&mut Faults::new(6, rules), 20_000), "other seed");
+        assert_eq!(
+            first,
+            struck(&mut Faults::new(5, rules.clone()), 20_000),
+            "same seed"
+        );
+        assert_ne!(
+            first,
+            struck(&mut Faults::new(6, rules), 20_000),
+            "other seed"
+        );
     }
 
     #[test]
@@ -318,8 +349,18 @@ mod tests {
         let size = rule(FaultKind::Changed, |r| r.size = Some(-4));
         let faults = Faults::new(1, vec![all, size]);
 
-        let both = Bump { mtime_ns: 1_000_000_000, size: -4, inode: false };
+        let both = Bump {
+            mtime_ns: 1_000_000_000,
+            size: -4,
+            inode: false,
+        };
         assert_eq!(faults.bump(Path::new("x/a1")), both);
-        assert_eq!(faults.bump(Path::new("b")), Bump { size: -4, ..Bump::default() });
+        assert_eq!(
+            faults.bump(Path::new("b")),
+            Bump {
+                size: -4,
+                ..Bump::default()
+            }
+        );
     }
 }

@@ -71,20 +71,42 @@ mod tests {
     #[test]
     fn patterns_match_as_people_expect() {
         let yes = [
-            ("*.h5", "a.h5"), ("*.h5", "train/raw/a.h5"), ("train/*.h5", "train/a.h5"),
-            ("train/**", "train/x/y.h5"), ("**/a.h5", "a.h5"), ("**/a.h5", "x/y/a.h5"), ("x/**/a", "x/a"), ("x/**/a", "x/y/z/a"),
-            ("/top/a?", "top/ab"), ("**", "any/thing"), ("a*b*c", "aXbYbZc"), ("", ""),
-            ("exact", "exact"), ("*", "x"),
+            ("*.h5", "a.h5"),
+            ("*.h5", "train/raw/a.h5"),
+            ("train/*.h5", "train/a.h5"),
+            ("train/**", "train/x/y.h5"),
+            ("**/a.h5", "a.h5"),
+            ("**/a.h5", "x/y/a.h5"),
+            ("x/**/a", "x/a"),
+            ("x/**/a", "x/y/z/a"),
+            ("/top/a?", "top/ab"),
+            ("**", "any/thing"),
+            ("a*b*c", "aXbYbZc"),
+            ("", ""),
+            ("exact", "exact"),
+            ("*", "x"),
         ];
         for (pattern, path) in yes {
-            assert!(matches(pattern, path.as_bytes()), "`{pattern}` matches `{path}`");
+            assert!(
+                matches(pattern, path.as_bytes()),
+                "`{pattern}` matches `{path}`"
+            );
         }
         let no = [
-            ("*.h5", "a.h5x"), ("train/*.h5", "train/x/a.h5"), ("train/*", "valid/a"),
-            ("a?", "a"), ("x/**/a", "x/ya"), ("/top/a?", "top/a/"), ("exact", "exactly"), ("*b", "abc"),
+            ("*.h5", "a.h5x"),
+            ("train/*.h5", "train/x/a.h5"),
+            ("train/*", "valid/a"),
+            ("a?", "a"),
+            ("x/**/a", "x/ya"),
+            ("/top/a?", "top/a/"),
+            ("exact", "exactly"),
+            ("*b", "abc"),
         ];
         for (pattern, path) in no {
-            assert!(!matches(pattern, path.as_bytes()), "`{pattern}` does not match `{path}`");
+            assert!(
+                !matches(pattern, path.as_bytes()),
+                "`{pattern}` does not match `{path}`"
+            );
         }
     }
 

@@ -182,12 +182,21 @@ impl ProfileSettings {
             return Self::parse(name_or_path, text);
         }
         let path = Path::new(name_or_path);
-        let refuse = |why: String| Error::Profile { name: name_or_path.to_owned(), why };
+        let refuse = |why: String| Error::Profile {
+            name: name_or_path.to_owned(),
+            why,
+        };
         let size = fs::metadata(path).map_err(|e| {
-            refuse(format!("no such built-in profile ({}) and no readable file: {e}", BUILT_IN.join(", ")))
+            refuse(format!(
+                "no such built-in profile ({}) and no readable file: {e}",
+                BUILT_IN.join(", ")
+            ))
         })?;
         if size.len() > LARGEST_FILE {
-            return Err(refuse(format!("the file has {} bytes, at most {LARGEST_FILE} are read", size.len())));
+            return Err(refuse(format!(
+                "the file has {} bytes, at most {LARGEST_FILE} are read",
+                size.len()
+            )));
         }
         let text = fs::read_to_string(path).map_err(|e| refuse(e.to_string()))?;
         Self::parse(name_or_path, &text)
@@ -198,7 +207,10 @@ impl ProfileSettings {
     /// # Errors
     /// [`Error::Profile`] with the line that is wrong.
     pub fn parse(name: &str, text: &str) -> Result<Self> {
-        toml::from_str(text).map_err(|e| Error::Profile { name: name.to_owned(), why: e.to_string() })
+        toml::from_str(text).map_err(|e| Error::Profile {
+            name: name.to_owned(),
+            why: e.to_string(),
+        })
     }
 
     /// The same profile with all times multiplied by `scale` once more.
@@ -221,7 +233,11 @@ impl ProfileSettings {
                 Err(why) => broken.push(format!("`{assignment}`: {why}")),
             }
         }
-        if broken.is_empty() { Ok(settings) } else { Err(Error::BrokenRules(broken)) }
+        if broken.is_empty() {
+            Ok(settings)
+        } else {
+            Err(Error::BrokenRules(broken))
+        }
     }
 
     fn with(&self, assignment: &str) -> std::result::Result<Self, String> {
@@ -230,13 +246,21 @@ impl ProfileSettings {
             .ok_or("expected `key=value`, as in `read.median_ms=5`")?;
         let (key, value) = (key.trim(), value.trim());
         let mut tree = toml::Value::try_from(self).map_err(|e| e.to_string())?;
-        let (parents, last) = key.rsplit_once('.').map_or((None, key), |(p, l)| (Some(p), l));
+        let (parents, last) = key
+            .rsplit_once('.')
+            .map_or((None, key), |(p, l)| (Some(p), l));
         let mut at = &mut tree;
         for part in parents.into_iter().flat_map(|p| p.split('.')) {
-            let table = at.as_table_mut().ok_or_else(|| format!("`{part}` is not a section"))?;
-            at = table.entry(part).or_insert_with(|| toml::Value::Table(toml::Table::new()));
+            let table = at
+                .as_table_mut()
+                .ok_or_else(|| format!("`{part}` is not a section"))?;
+            at = table
+                .entry(part)
+                .or_insert_with(|| toml::Value::Table(toml::Table::new()));
         }
-        let table = at.as_table_mut().ok_or_else(|| format!("`{key}` lies in no section"))?;
+        let table = at
+            .as_table_mut()
+            .ok_or_else(|| format!("`{key}` lies in no section"))?;
         if value == "none" {
             table.remove(last);
         } else {
@@ -251,7 +275,8 @@ impl ProfileSettings {
             "sigma" => drop(table.remove("p95_ms")),
             _ => {}
         }
-        tree.try_into().map_err(|e: toml::de::Error| e.message().to_owned())
+        tree.try_into()
+            .map_err(|e: toml::de::Error| e.message().to_owned())
     }
 
     /// Check every rule and apply the scale.
@@ -262,17 +287,28 @@ impl ProfileSettings {
         let mut rules = Rules::default();
         rules.range("scale", self.scale, 1e-6, 1e6);
         if !(1..=65_536).contains(&self.max_in_flight) {
-            rules.broken(format!("`max_in_flight` must be 1 to 65536: {}", self.max_in_flight));
+            rules.broken(format!(
+                "`max_in_flight` must be 1 to 65536: {}",
+                self.max_in_flight
+            ));
         }
         let scale = if self.scale > 0.0 { self.scale } else { 1.0 };
         let read = rules.class("read", &self.read, scale);
         let metadata = rules.class("metadata", &self.metadata, scale);
         if self.metadata.bytes_per_s.is_some() || self.metadata.ms_per_mib != 0.0 {
-            rules.broken("`metadata` moves no bytes: `bytes_per_s` and `ms_per_mib` belong to `read`".into());
+            rules.broken(
+                "`metadata` moves no bytes: `bytes_per_s` and `ms_per_mib` belong to `read`".into(),
+            );
         }
-        let slow = self.slow_periods.as_ref().map(|slow| rules.slow(slow, scale));
+        let slow = self
+            .slow_periods
+            .as_ref()
+            .map(|slow| rules.slow(slow, scale));
         if self.faults.len() > MOST_FAULTS {
-            rules.broken(format!("at most {MOST_FAULTS} faults at once: {}", self.faults.len()));
+            rules.broken(format!(
+                "at most {MOST_FAULTS} faults at once: {}",
+                self.faults.len()
+            ));
         }
         for (n, fault) in self.faults.iter().enumerate() {
             fault.check(&mut |why| rules.0.push(format!("`fault[{n}]` {why}")));
@@ -293,7 +329,13 @@ impl ProfileSettings {
 
 /// `read.median_ms=5` means 5.0; the integer fields are the ones listed.
 fn as_float_where_due(field: &str, value: toml::Value) -> toml::Value {
-    let integer = ["seed", "max_in_flight", "max_parallel", "bytes_per_s", "burst_bytes"];
+    let integer = [
+        "seed",
+        "max_in_flight",
+        "max_parallel",
+        "bytes_per_s",
+        "burst_bytes",
+    ];
     match value {
         toml::Value::Integer(n) if !integer.contains(&field) => toml::Value::Float(n as f64),
         other => other,
@@ -329,12 +371,20 @@ impl Rules {
 
     fn class(&mut self, name: &str, class: &ClassSettings, scale: f64) -> Class {
         let body = self.body(name, class, scale);
-        let tail = class.tail.as_ref().and_then(|tail| self.tail(name, tail, scale));
+        let tail = class
+            .tail
+            .as_ref()
+            .and_then(|tail| self.tail(name, tail, scale));
         if !(1..=65_536).contains(&class.max_parallel) {
-            self.broken(format!("`{name}.max_parallel` must be 1 to 65536: {}", class.max_parallel));
+            self.broken(format!(
+                "`{name}.max_parallel` must be 1 to 65536: {}",
+                class.max_parallel
+            ));
         }
         if class.bytes_per_s == Some(0) {
-            self.broken(format!("`{name}.bytes_per_s` must be at least 1: 0 (leave it out for no cap)"));
+            self.broken(format!(
+                "`{name}.bytes_per_s` must be at least 1: 0 (leave it out for no cap)"
+            ));
         }
         self.range(&format!("{name}.ms_per_mib"), class.ms_per_mib, 0.0, 1e6);
         Class {
@@ -354,10 +404,14 @@ impl Rules {
         }
         if let Some(p95) = class.p95_ms {
             if class.sigma.is_some() {
-                self.broken(format!("`{name}` has `p95_ms` and `sigma`: give one of them"));
+                self.broken(format!(
+                    "`{name}` has `p95_ms` and `sigma`: give one of them"
+                ));
             }
             if !(p95.is_finite() && p95 >= median && p95 <= 1e6) {
-                self.broken(format!("`{name}.p95_ms` must be `median_ms` ({median}) to 1000000: {p95}"));
+                self.broken(format!(
+                    "`{name}.p95_ms` must be `median_ms` ({median}) to 1000000: {p95}"
+                ));
                 holds = false;
             }
         }
@@ -394,15 +448,29 @@ impl Rules {
     fn slow(&mut self, slow: &SlowSettings, scale: f64) -> SlowPlan {
         // A period under 10 ms would be over before a request could notice.
         let mut mean = |name: &str, seconds: f64| {
-            self.range(&format!("slow_periods.{name} x scale"), seconds * scale, 0.01, 1e6);
+            self.range(
+                &format!("slow_periods.{name} x scale"),
+                seconds * scale,
+                0.01,
+                1e6,
+            );
             Duration::try_from_secs_f64(seconds * scale).unwrap_or_default()
         };
-        let (mean_normal, mean_slow) =
-            (mean("mean_normal_s", slow.mean_normal_s), mean("mean_slow_s", slow.mean_slow_s));
+        let (mean_normal, mean_slow) = (
+            mean("mean_normal_s", slow.mean_normal_s),
+            mean("mean_slow_s", slow.mean_slow_s),
+        );
         self.range("slow_periods.body_factor", slow.body_factor, 0.0, 1e6);
         self.range("slow_periods.tail_factor", slow.tail_factor, 0.0, 1e6);
-        let slowdown = Slowdown { body: slow.body_factor, tail: slow.tail_factor };
-        SlowPlan { mean_normal, mean_slow, slowdown }
+        let slowdown = Slowdown {
+            body: slow.body_factor,
+            tail: slow.tail_factor,
+        };
+        SlowPlan {
+            mean_normal,
+            mean_slow,
+            slowdown,
+        }
     }
 }
 

@@ -55,7 +55,11 @@ impl Times {
 
     /// What was counted so far.
     pub fn summary(&self) -> TimesSummary {
-        let counts: Vec<u64> = self.buckets.iter().map(|b| b.load(Ordering::Relaxed)).collect();
+        let counts: Vec<u64> = self
+            .buckets
+            .iter()
+            .map(|b| b.load(Ordering::Relaxed))
+            .collect();
         let n: u64 = counts.iter().sum();
         if n == 0 {
             return TimesSummary::default();
@@ -146,8 +150,15 @@ mod tests {
             times.record(Duration::from_millis(ms));
         }
         let found = times.summary();
-        for (found, wanted) in [(found.p50_ms, 500.0), (found.p95_ms, 950.0), (found.p99_ms, 990.0)] {
-            assert!(found >= wanted && found <= wanted * 1.1, "{found} for {wanted}");
+        for (found, wanted) in [
+            (found.p50_ms, 500.0),
+            (found.p95_ms, 950.0),
+            (found.p99_ms, 990.0),
+        ] {
+            assert!(
+                found >= wanted && found <= wanted * 1.1,
+                "{found} for {wanted}"
+            );
         }
         assert_eq!((found.mean_ms, found.max_ms), (500.5, 1000.0));
     }

@@ -71,10 +71,17 @@ impl Trace {
     /// # Errors
     /// [`Error::Trace`] if it can't be made.
     pub fn create(path: &Path) -> Result<Self> {
-        let file = File::create(path)
-            .map_err(|source| Error::Trace { path: path.to_owned(), source })?;
+        let file = File::create(path).map_err(|source| Error::Trace {
+            path: path.to_owned(),
+            source,
+        })?;
         let writer = BufWriter::with_capacity(1 << 16, file);
-        Ok(Self { out: Mutex::new(Out { writer, failed: false }) })
+        Ok(Self {
+            out: Mutex::new(Out {
+                writer,
+                failed: false,
+            }),
+        })
     }
 
     /// Add a line. A trace that can't be written ends with one warning; the mount goes on.

@@ -79,7 +79,10 @@ impl Tree {
         let mut nodes = Nodes::default();
         nodes.by_identity.insert(node.identity, ROOT);
         nodes.by_number.insert(ROOT, node);
-        Ok(Self { root, nodes: Mutex::new(nodes) })
+        Ok(Self {
+            root,
+            nodes: Mutex::new(nodes),
+        })
     }
 
     /// Find `name` in the folder `parent` and count one lookup. `variant` is asked for the path
@@ -87,7 +90,12 @@ impl Tree {
     ///
     /// # Errors
     /// `ENOENT`, `ESTALE` for a parent that is gone, `EINVAL` for a name that is none.
-    pub fn lookup(&self, parent: u64, name: &OsStr, variant: impl FnOnce(&Path) -> u32) -> io::Result<Found> {
+    pub fn lookup(
+        &self,
+        parent: u64,
+        name: &OsStr,
+        variant: impl FnOnce(&Path) -> u32,
+    ) -> io::Result<Found> {
         let path = self.child_path(parent, name)?;
         let metadata = self.metadata_at(&path)?;
         let identity = (metadata.dev(), metadata.ino(), variant(&path));
@@ -125,7 +133,8 @@ impl Tree {
     /// # Errors
     /// `ESTALE` if the file is gone or replaced.
     pub fn metadata(&self, node: u64) -> io::Result<Metadata> {
-        self.checked(node, OFlags::PATH | OFlags::NOFOLLOW).map(|(_, metadata)| metadata)
+        self.checked(node, OFlags::PATH | OFlags::NOFOLLOW)
+            .map(|(_, metadata)| metadata)
     }
 
     /// Open a node's file for reading.
@@ -143,7 +152,8 @@ impl Tree {
     /// # Errors
     /// As [`Self::open_file`].
     pub fn open_folder(&self, node: u64) -> io::Result<rustix::fs::Dir> {
-        let (file, _) = self.checked(node, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW)?;
+        let (file, _) =
+            self.checked(node, OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW)?;
         Ok(rustix::fs::Dir::new(OwnedFd::from(file))?)
     }
 
@@ -187,7 +197,11 @@ impl Tree {
     }
 
     fn open_beneath(&self, path: &Path, flags: OFlags) -> io::Result<OwnedFd> {
-        let path = if path.as_os_str().is_empty() { Path::new(".") } else { path };
+        let path = if path.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            path
+        };
         let resolve = ResolveFlags::BENEATH | ResolveFlags::NO_SYMLINKS;
         let flags = flags | OFlags::CLOEXEC;
         // EAGAIN: the kernel lost a race with a rename and asks to be called again.
@@ -208,7 +222,10 @@ impl Tree {
 
 impl Nodes {
     fn get(&self, node: u64) -> io::Result<(Identity, Arc<Path>)> {
-        let node = self.by_number.get(&node).ok_or_else(|| errno(libc::ESTALE))?;
+        let node = self
+            .by_number
+            .get(&node)
+            .ok_or_else(|| errno(libc::ESTALE))?;
         Ok((node.identity, Arc::clone(&node.path)))
     }
 
@@ -225,7 +242,14 @@ impl Nodes {
         }
         let number = self.number_for(identity);
         self.by_identity.insert(identity, number);
-        self.by_number.insert(number, Node { identity, path: Arc::from(path), lookups: 1 });
+        self.by_number.insert(
+            number,
+            Node {
+                identity,
+                path: Arc::from(path),
+                lookups: 1,
+            },
+        );
         number
     }
 
@@ -240,7 +264,9 @@ impl Nodes {
     }
 
     fn forget(&mut self, number: u64, lookups: u64) {
-        let Some(node) = self.by_number.get_mut(&number) else { return };
+        let Some(node) = self.by_number.get_mut(&number) else {
+            return;
+        };
         node.lookups = node.lookups.saturating_sub(lookups);
         if node.lookups == 0 && number != ROOT {
             let identity = node.identity;
@@ -255,7 +281,10 @@ fn errno(code: i32) -> io::Error {
 }
 
 fn is_gone(error: &io::Error) -> bool {
-    matches!(error.raw_os_error(), Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP | libc::EXDEV))
+    matches!(
+        error.raw_os_error(),
+        Some(libc::ENOENT | libc::ENOTDIR | libc::ELOOP | libc::EXDEV)
+    )
 }
 
 #[cfg(test)]
@@ -279,7 +308,10 @@ mod tests {
         fs::hard_link(dir.path().join("a"), dir.path().join("b")).unwrap();
         let tree = Tree::open(dir.path()).unwrap();
 
-        let (a, b) = (find(&tree, ROOT, "a").unwrap(), find(&tree, ROOT, "b").unwrap());
+        let (a, b) = (
+            find(&tree, ROOT, "a").unwrap(),
+            find(&tree, ROOT, "b").unwrap(),
+        );
         assert_eq!(a.node, fs::metadata(dir.path().join("a")).unwrap().ino());
         assert_eq!(a.node, b.node, "two names of one file are one node");
         tree.forget(a.node, 1);
@@ -310,7 +342,11 @@ mod tests {
             assert_eq!(code(tree.metadata(node)), Some(libc::ESTALE));
             assert_eq!(code(tree.open_file(node)), Some(libc::ESTALE));
         }
-        assert_eq!(find(&tree, ROOT, "elsewhere").unwrap().node, renamed, "found by its new name");
+        assert_eq!(
+            find(&tree, ROOT, "elsewhere").unwrap().node,
+            renamed,
+            "found by its new name"
+        );
         assert!(tree.open_file(renamed).is_ok());
     }
 
@@ -324,7 +360,11 @@ mod tests {
         fs::write(outside.join("secret"), "s").unwrap();
         let tree = Tree::open(&inside).unwrap();
         for name in ["..", ".", "", "a/b", "folder/../../out"] {
-            assert_eq!(code(find(&tree, ROOT, name)), Some(libc::EINVAL), "`{name}`");
+            assert_eq!(
+                code(find(&tree, ROOT, name)),
+                Some(libc::EINVAL),
+                "`{name}`"
+            );
         }
         // A folder that turns into a link after it was looked up.
         let folder = find(&tree, ROOT, "folder").unwrap().node;

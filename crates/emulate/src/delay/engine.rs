@@ -71,11 +71,20 @@ impl Engine {
             followers: Condvar::new(),
             room: Condvar::new(),
         });
-        let engine = Self { shared, workers: Mutex::new(Vec::new()) };
+        let engine = Self {
+            shared,
+            workers: Mutex::new(Vec::new()),
+        };
         for n in 0..workers.max(1) {
             let shared = Arc::clone(&engine.shared);
-            let worker = thread::Builder::new().name(format!("emulate-{n}")).spawn(move || shared.work())?;
-            engine.workers.lock().unwrap_or_else(PoisonError::into_inner).push(worker);
+            let worker = thread::Builder::new()
+                .name(format!("emulate-{n}"))
+                .spawn(move || shared.work())?;
+            engine
+                .workers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(worker);
         }
         Ok(engine)
     }
@@ -85,7 +94,11 @@ impl Engine {
     pub fn submit(&self, request: Request, job: Job) {
         let mut state = self.shared.lock();
         while state.in_flight >= state.limit && !state.stopping {
-            state = self.shared.room.wait(state).unwrap_or_else(PoisonError::into_inner);
+            state = self
+                .shared
+                .room
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner);
         }
         if state.stopping {
             drop(state);
@@ -137,7 +150,8 @@ impl Engine {
         for due in cancelled {
             (due.job)(Outcome::Cancel);
         }
-        let workers = std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
+        let workers =
+            std::mem::take(&mut *self.workers.lock().unwrap_or_else(PoisonError::into_inner));
         for worker in workers {
             // A worker that panicked has nothing left to end.
             let _ = worker.join();
@@ -163,7 +177,9 @@ impl Shared {
 
     /// Something may have become due, or due earlier.
     fn wake(&self, state: &State) {
-        let Some(next) = state.queue.next_wake() else { return };
+        let Some(next) = state.queue.next_wake() else {
+            return;
+        };
         match state.leader_until {
             Some(until) if next < until => self.leader.notify_one(),
             Some(_) => {}
@@ -198,7 +214,9 @@ impl Shared {
                 return;
             }
             state = if state.leader_until.is_some() {
-                self.followers.wait(state).unwrap_or_else(PoisonError::into_inner)
+                self.followers
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner)
             } else {
                 self.lead(state)
             };
@@ -211,9 +229,15 @@ impl Shared {
         let mut state = match next {
             Some(at) => {
                 let time = at.saturating_sub(self.now());
-                self.leader.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner).0
+                self.leader
+                    .wait_timeout(state, time)
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .0
             }
-            None => self.leader.wait(state).unwrap_or_else(PoisonError::into_inner),
+            None => self
+                .leader
+                .wait(state)
+                .unwrap_or_else(PoisonError::into_inner),
         };
         state.leader_until = None;
         state
@@ -229,12 +253,19 @@ mod tests {
     use crate::profile::ProfileSettings;
 
     fn engine(text: &str) -> Engine {
-        let profile = ProfileSettings::parse("test", text).unwrap().resolve().unwrap();
+        let profile = ProfileSettings::parse("test", text)
+            .unwrap()
+            .resolve()
+            .unwrap();
         Engine::start(Arc::new(profile), 3).unwrap()
     }
 
     fn read(hold: Option<Duration>) -> Request {
-        Request { class: OpClass::Read, bytes: 1, hold }
+        Request {
+            class: OpClass::Read,
+            bytes: 1,
+            hold,
+        }
     }
 
     fn reporter<T: Send + 'static>(to: &mpsc::Sender<(T, Outcome)>, tag: T) -> Job {
@@ -264,11 +295,18 @@ mod tests {
         let engine = engine("[read]\nmedian_ms = 100000\n[metadata]\nmedian_ms = 1\n");
         let (to, done) = mpsc::channel();
         engine.submit(read(None), reporter(&to, "slow"));
-        let request = Request { class: OpClass::Metadata, bytes: 0, hold: None };
+        let request = Request {
+            class: OpClass::Metadata,
+            bytes: 0,
+            hold: None,
+        };
         engine.submit(request, reporter(&to, "fast"));
         assert_eq!(done.recv_timeout(PATIENCE).unwrap().0, "fast");
         engine.stop();
-        assert_eq!(done.recv_timeout(PATIENCE).unwrap(), ("slow", Outcome::Cancel));
+        assert_eq!(
+            done.recv_timeout(PATIENCE).unwrap(),
+            ("slow", Outcome::Cancel)
+        );
     }
 
     #[test]
@@ -286,7 +324,10 @@ mod tests {
             }
             assert!(done.try_recv().is_err(), "nothing is answered");
             engine.release();
-            assert!(matches!(done.recv_timeout(PATIENCE).unwrap().1, Outcome::Serve(_)));
+            assert!(matches!(
+                done.recv_timeout(PATIENCE).unwrap().1,
+                Outcome::Serve(_)
+            ));
             engine.stop();
         });
         assert_eq!(done.iter().take(4).count(), 4, "every request is answered");

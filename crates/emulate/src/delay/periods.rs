@@ -19,14 +19,22 @@ pub struct Periods {
 impl Periods {
     /// Begin in a normal period.
     pub fn new(seed: u64, plan: Option<SlowPlan>) -> Self {
-        let mut periods = Self { seed, plan, index: 0, begins: Duration::ZERO, ends: Duration::ZERO };
+        let mut periods = Self {
+            seed,
+            plan,
+            index: 0,
+            begins: Duration::ZERO,
+            ends: Duration::ZERO,
+        };
         periods.ends = periods.length();
         periods
     }
 
     /// How slow the server is at `now`.
     pub fn at(&mut self, now: Duration) -> Slowdown {
-        let Some(plan) = self.plan else { return Slowdown::NONE };
+        let Some(plan) = self.plan else {
+            return Slowdown::NONE;
+        };
         if now < self.begins {
             *self = Self::new(self.seed, Some(plan));
         }
@@ -35,12 +43,22 @@ impl Periods {
             self.begins = self.ends;
             self.ends = self.begins.saturating_add(self.length());
         }
-        if self.index % 2 == 1 { plan.slowdown } else { Slowdown::NONE }
+        if self.index % 2 == 1 {
+            plan.slowdown
+        } else {
+            Slowdown::NONE
+        }
     }
 
     fn length(&self) -> Duration {
-        let Some(plan) = self.plan else { return Duration::MAX };
-        let mean = if self.index % 2 == 1 { plan.mean_slow } else { plan.mean_normal };
+        let Some(plan) = self.plan else {
+            return Duration::MAX;
+        };
+        let mean = if self.index % 2 == 1 {
+            plan.mean_slow
+        } else {
+            plan.mean_normal
+        };
         // At least a millisecond, so that the walk to any time is short.
         exponential(mean, self.seed, Stream::Periods, self.index).max(Duration::from_millis(1))
     }
@@ -50,7 +68,10 @@ impl Periods {
 mod tests {
     use super::*;
 
-    const SLOW: Slowdown = Slowdown { body: 3.0, tail: 10.0 };
+    const SLOW: Slowdown = Slowdown {
+        body: 3.0,
+        tail: 10.0,
+    };
 
     fn plan() -> SlowPlan {
         SlowPlan {
@@ -75,7 +96,11 @@ mod tests {
         let times = [0u64, 5_000, 60_000, 61_500, 7_000, 90_000];
         let mut walked = Periods::new(9, Some(plan()));
         for time in times.map(Duration::from_millis) {
-            assert_eq!(walked.at(time), Periods::new(9, Some(plan())).at(time), "{time:?}");
+            assert_eq!(
+                walked.at(time),
+                Periods::new(9, Some(plan())).at(time),
+                "{time:?}"
+            );
         }
     }
 }

@@ -128,7 +128,11 @@ struct Lane<J> {
 
 impl<J> Default for Lane<J> {
     fn default() -> Self {
-        Self { arrivals: 0, in_service: 0, waiting: VecDeque::new() }
+        Self {
+            arrivals: 0,
+            in_service: 0,
+            waiting: VecDeque::new(),
+        }
     }
 }
 
@@ -162,7 +166,12 @@ impl<J> Queue<J> {
         let lane = &mut self.lanes[request.class as usize];
         let index = lane.arrivals;
         lane.arrivals += 1;
-        let pending = Pending { request, index, arrived: now, job };
+        let pending = Pending {
+            request,
+            index,
+            arrived: now,
+            job,
+        };
         match request.hold {
             Some(hold) => self.held.push((now.saturating_add(hold), pending)),
             None => self.admit(now, pending),
@@ -201,7 +210,8 @@ impl<J> Queue<J> {
 
     /// Go on under another profile. Draws made already stay.
     pub fn retune(&mut self, now: Duration, profile: Arc<Profile>) {
-        self.bucket.retune(now, profile.read.bytes_per_s, profile.read.burst_bytes);
+        self.bucket
+            .retune(now, profile.read.bytes_per_s, profile.read.burst_bytes);
         if (profile.seed, profile.slow) != (self.profile.seed, self.profile.slow) {
             self.periods = Periods::new(profile.seed, profile.slow);
         }
@@ -213,12 +223,22 @@ impl<J> Queue<J> {
     /// Take out everything, in no particular order, as if no time were left.
     pub fn drain(&mut self) -> Vec<Due<J>> {
         let mut all: Vec<Due<J>> = self.serving.drain().map(|timed| timed.0.due).collect();
-        let waiting = self.lanes.iter_mut().flat_map(|lane| lane.waiting.drain(..));
+        let waiting = self
+            .lanes
+            .iter_mut()
+            .flat_map(|lane| lane.waiting.drain(..));
         let pending: Vec<_> = self.held.drain(..).map(|(_, p)| p).chain(waiting).collect();
         for pending in pending {
             let class = pending.request.class;
             self.lanes[class as usize].in_service += 1;
-            all.push(Due { job: pending.job, class, timing: Timing { index: pending.index, ..Timing::default() } });
+            all.push(Due {
+                job: pending.job,
+                class,
+                timing: Timing {
+                    index: pending.index,
+                    ..Timing::default()
+                },
+            });
         }
         all
     }
@@ -251,7 +271,9 @@ impl<J> Queue<J> {
             if lane.in_service >= class.of(&self.profile).max_parallel {
                 return;
             }
-            let Some(pending) = lane.waiting.pop_front() else { return };
+            let Some(pending) = lane.waiting.pop_front() else {
+                return;
+            };
             lane.in_service += 1;
             self.serve(now, pending);
         }
@@ -261,8 +283,11 @@ impl<J> Queue<J> {
         let Request { class, bytes, .. } = pending.request;
         let rules = class.of(&self.profile);
         let slow = self.periods.at(now);
-        let drawn = rules.latency.draw(self.profile.seed, class.stream(), pending.index, slow);
-        let size = Duration::try_from_secs_f64(bytes as f64 * rules.seconds_per_byte).unwrap_or_default();
+        let drawn = rules
+            .latency
+            .draw(self.profile.seed, class.stream(), pending.index, slow);
+        let size =
+            Duration::try_from_secs_f64(bytes as f64 * rules.seconds_per_byte).unwrap_or_default();
         let passed = match class {
             OpClass::Read => self.bucket.reserve(now, bytes),
             OpClass::Metadata => now,
@@ -274,8 +299,16 @@ impl<J> Queue<J> {
             delay: at.saturating_sub(now),
         };
         self.order += 1;
-        let due = Due { job: pending.job, class, timing };
-        self.serving.push(Reverse(Timed { at, order: self.order, due }));
+        let due = Due {
+            job: pending.job,
+            class,
+            timing,
+        };
+        self.serving.push(Reverse(Timed {
+            at,
+            order: self.order,
+            due,
+        }));
     }
 }
 

@@ -4,11 +4,20 @@ use super::*;
 use crate::profile::ProfileSettings;
 
 fn profile(text: &str) -> Arc<Profile> {
-    Arc::new(ProfileSettings::parse("test", text).unwrap().resolve().unwrap())
+    Arc::new(
+        ProfileSettings::parse("test", text)
+            .unwrap()
+            .resolve()
+            .unwrap(),
+    )
 }
 
 fn read(bytes: u64) -> Request {
-    Request { class: OpClass::Read, bytes, hold: None }
+    Request {
+        class: OpClass::Read,
+        bytes,
+        hold: None,
+    }
 }
 
 fn ms(n: u64) -> Duration {
@@ -36,10 +45,23 @@ fn requests_sleep_at_the_same_time() {
     for n in 0..64 {
         queue.offer(Duration::ZERO, read(10), n);
     }
-    assert_eq!(queue.depth(), Depth { held: 0, waiting: 0, in_service: 64 });
+    assert_eq!(
+        queue.depth(),
+        Depth {
+            held: 0,
+            waiting: 0,
+            in_service: 64
+        }
+    );
     let done = run(&mut queue, Duration::ZERO);
-    assert!(done.iter().all(|(_, at, _)| *at == ms(100)), "64 requests take as long as one");
-    assert_eq!(done.iter().map(|d| d.0).collect::<Vec<_>>(), (0..64).collect::<Vec<_>>());
+    assert!(
+        done.iter().all(|(_, at, _)| *at == ms(100)),
+        "64 requests take as long as one"
+    );
+    assert_eq!(
+        done.iter().map(|d| d.0).collect::<Vec<_>>(),
+        (0..64).collect::<Vec<_>>()
+    );
 }
 
 #[test]
@@ -48,13 +70,29 @@ fn a_full_server_makes_the_rest_wait_in_order() {
     for n in 0..5 {
         queue.offer(Duration::ZERO, read(10), n);
     }
-    assert_eq!(queue.depth(), Depth { held: 0, waiting: 3, in_service: 2 });
+    assert_eq!(
+        queue.depth(),
+        Depth {
+            held: 0,
+            waiting: 3,
+            in_service: 2
+        }
+    );
     let done = run(&mut queue, Duration::ZERO);
-    let ends: Vec<_> = done.iter().map(|(job, at, timing)| (*job, *at, timing.queued)).collect();
+    let ends: Vec<_> = done
+        .iter()
+        .map(|(job, at, timing)| (*job, *at, timing.queued))
+        .collect();
     let zero = Duration::ZERO;
     assert_eq!(
         ends,
-        [(0, ms(100), zero), (1, ms(100), zero), (2, ms(200), ms(100)), (3, ms(200), ms(100)), (4, ms(300), ms(200))]
+        [
+            (0, ms(100), zero),
+            (1, ms(100), zero),
+            (2, ms(200), ms(100)),
+            (3, ms(200), ms(100)),
+            (4, ms(300), ms(200))
+        ]
     );
 }
 
@@ -64,8 +102,15 @@ fn size_and_link_add_to_the_time() {
     let mut queue = Queue::new(profile(text));
     queue.offer(Duration::ZERO, read(1 << 19), 0);
     queue.offer(Duration::ZERO, read(1 << 19), 1);
-    let ends: Vec<_> = run(&mut queue, Duration::ZERO).iter().map(|d| d.1).collect();
-    assert_eq!(ends, [ms(500), ms(1000)], "the link is slower than the server");
+    let ends: Vec<_> = run(&mut queue, Duration::ZERO)
+        .iter()
+        .map(|d| d.1)
+        .collect();
+    assert_eq!(
+        ends,
+        [ms(500), ms(1000)],
+        "the link is slower than the server"
+    );
 
     let mut queue = Queue::new(profile("[read]\nmedian_ms = 10\nms_per_mib = 4\n"));
     queue.offer(Duration::ZERO, read(1 << 19), 0);
@@ -74,13 +119,21 @@ fn size_and_link_add_to_the_time() {
 
 #[test]
 fn a_held_request_goes_on_when_released_or_when_its_time_is_up() {
-    let held = |hold| Request { class: OpClass::Read, bytes: 1, hold: Some(hold) };
+    let held = |hold| Request {
+        class: OpClass::Read,
+        bytes: 1,
+        hold: Some(hold),
+    };
     let mut queue = Queue::new(profile(""));
     queue.offer(Duration::ZERO, held(ms(5000)), 0);
     queue.offer(Duration::ZERO, held(ms(1000)), 1);
     queue.offer(Duration::ZERO, read(1), 2);
 
-    assert_eq!(queue.pop_due(Duration::ZERO).unwrap().job, 2, "others pass by");
+    assert_eq!(
+        queue.pop_due(Duration::ZERO).unwrap().job,
+        2,
+        "others pass by"
+    );
     assert!(queue.pop_due(ms(999)).is_none());
     assert_eq!(queue.next_wake(), Some(ms(1000)));
     assert_eq!(queue.pop_due(ms(1000)).unwrap().job, 1);
@@ -109,7 +162,10 @@ fn the_same_order_of_requests_gets_the_same_times() {
         for n in 0..2000u64 {
             queue.offer(ms(n), read(10), n);
         }
-        run(&mut queue, ms(2000)).iter().map(|d| (d.0, d.2)).collect::<Vec<_>>()
+        run(&mut queue, ms(2000))
+            .iter()
+            .map(|d| (d.0, d.2))
+            .collect::<Vec<_>>()
     };
     assert_eq!(times(text), times(text));
     assert_ne!(times(text), times(&text.replace("seed = 3", "seed = 4")));
