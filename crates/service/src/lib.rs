@@ -1,1 +1,22 @@
-//! The node daemon.
+//! The node daemon: one for each user and cache folder. Clients ask it to make ranges resident.
+//!
+//! # Contract
+//! A trainer never depends on it being alive: what is resident is read without it, and what is
+//! not can be read from the origin.
+//!
+//! # Invariants
+//! - *One*: the daemon holds a lock on its folder for as long as it lives.
+//! - *Bounded*: links, threads, queued jobs and frame sizes have limits; what is over a limit is
+//!   refused with a reason.
+#![deny(unsafe_code)]
+
+mod daemon;
+mod link;
+mod lock;
+mod pool;
+mod settings;
+mod stage;
+mod status;
+
+pub use daemon::{ServeError, Served, serve};
+pub use settings::{PlanError, ServePlan, ServeSettings, Source, parse_bytes};

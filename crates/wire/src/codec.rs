@@ -110,7 +110,8 @@ impl<'a> Take<'a> {
     /// Everything that is left; a payload's own bound is the only one.
     pub(crate) fn rest_as_text(&mut self) -> Result<String, WireError> {
         let text = std::str::from_utf8(std::mem::take(&mut self.0));
-        text.map(str::to_owned).map_err(|_| WireError::Malformed("text is not UTF-8"))
+        text.map(str::to_owned)
+            .map_err(|_| WireError::Malformed("text is not UTF-8"))
     }
 
     pub(crate) fn end(self) -> Result<(), WireError> {

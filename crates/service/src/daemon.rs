@@ -1,0 +1,265 @@
+//! The daemon's life: lock, listen, serve, leave.
+
+use std::collections::HashMap;
+use std::io;
+use std::net::Shutdown;
+use std::os::fd::AsFd;
+use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use forebay_cache::{AttachError, Cache};
+use forebay_dataset::ErrorKind;
+use forebay_residency::NodePaths;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use thiserror::Error;
+
+use crate::link::serve_link;
+use crate::lock::DaemonLock;
+use crate::pool::Pool;
+use crate::settings::ServePlan;
+use crate::status::status;
+
+/// How long leaving waits for requests that are being answered.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// How serving ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Served {
+    /// Stopped by a signal or a request.
+    Stopped,
+    /// No client for the time set.
+    Idle,
+    /// Another daemon serves the folder already.
+    AlreadyServed,
+}
+
+/// A daemon that cannot start or go on.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ServeError {
+    /// The folder, the lock or the socket cannot be used.
+    #[error("cannot serve cache folder `{folder}`")]
+    Folder {
+        /// The cache folder.
+        folder: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// What is in the folder cannot be used.
+    #[error(transparent)]
+    Cache(#[from] AttachError),
+}
+
+impl ServeError {
+    /// What the operator can do.
+    pub fn kind(&self) -> ErrorKind {
+        match self {
+            Self::Folder { .. } => ErrorKind::Unavailable,
+            Self::Cache(error) => error.kind(),
+        }
+    }
+}
+
+/// What all links share.
+pub(crate) struct Node {
+    pub(crate) cache: Arc<Cache>,
+    pub(crate) pool: Pool,
+    plan: ServePlan,
+    started: Instant,
+    stopping: AtomicBool,
+    links: Links,
+}
+
+impl Node {
+    pub(crate) fn status(&self) -> String {
+        status(&self.plan, &self.cache, self.started, self.links.count())
+    }
+
+    /// Asks the daemon to leave.
+    pub(crate) fn stop(&self) {
+        self.stopping.store(true, Ordering::Release);
+    }
+}
+
+/// Runs the daemon in this process until it is told to stop or has been idle.
+///
+/// `wait_for_leaving`: a client's daemon waits for one that is just leaving; an operator's does
+/// not. `ready` is called once clients can connect.
+pub fn serve(
+    plan: ServePlan,
+    wait_for_leaving: bool,
+    ready: impl FnOnce(),
+) -> Result<Served, ServeError> {
+    let paths = plan.paths();
+    let in_folder = |source| ServeError::Folder {
+        folder: paths.folder().display().to_string(),
+        source,
+    };
+    paths.create_folder().map_err(in_folder)?;
+    let lock = if wait_for_leaving {
+        DaemonLock::take_over(&paths)
+    } else {
+        DaemonLock::try_take(&paths)
+    };
+    let Some(_lock) = lock.map_err(in_folder)? else {
+        return Ok(Served::AlreadyServed);
+    };
+    forebay_residency::raise_open_file_limit();
+    let node = Arc::new(Node {
+        cache: Arc::new(Cache::open(plan.cache.clone())?),
+        pool: Pool::start(plan.origin_reads).map_err(in_folder)?,
+        started: Instant::now(),
+        stopping: AtomicBool::new(false),
+        links: Links::default(),
+        plan,
+    });
+    let (signals, listener) = listen(&paths).map_err(in_folder)?;
+    ready();
+    let served = accept_until_done(&node, &listener, &signals).map_err(in_folder)?;
+    // No new client from here on; one that comes now starts a daemon that waits for the lock.
+    let _ = std::fs::remove_file(paths.socket());
+    drop(listener);
+    node.links.close_and_wait(DRAIN);
+    node.cache.close();
+    Ok(served)
+}
+
+fn listen(paths: &NodePaths) -> io::Result<(UnixStream, UnixListener)> {
+    let (signals, in_handler) = UnixStream::pair()?;
+    for signal in [SIGTERM, SIGINT, SIGHUP] {
+        signal_hook::low_level::pipe::register(signal, in_handler.try_clone()?)?;
+    }
+    let listener = paths.listen()?;
+    listener.set_nonblocking(true)?;
+    Ok((signals, listener))
+}
+
+fn accept_until_done(
+    node: &Arc<Node>,
+    listener: &UnixListener,
+    signals: &UnixStream,
+) -> io::Result<Served> {
+    let tick = Timespec {
+        tv_sec: 0,
+        tv_nsec: 100_000_000,
+    };
+    loop {
+        let mut ready = [
+            PollFd::from_borrowed_fd(listener.as_fd(), PollFlags::IN),
+            PollFd::from_borrowed_fd(signals.as_fd(), PollFlags::IN),
+        ];
+        match poll(&mut ready, Some(&tick)) {
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+        if !ready[1].revents().is_empty() || node.stopping.load(Ordering::Acquire) {
+            return Ok(Served::Stopped);
+        }
+        match listener.accept() {
+            Ok((stream, _)) => admit(node, stream),
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            // Out of descriptors or memory: those connected go on, and the client tries again.
+            Err(_) => std::thread::sleep(Duration::from_millis(10)),
+        }
+        if node
+            .plan
+            .idle_exit
+            .is_some_and(|limit| node.links.idle_for(node.started) >= limit)
+        {
+            return Ok(Served::Idle);
+        }
+    }
+}
+
+/// Starts a link, or closes it at once: a client that is not answered reads the origin itself.
+fn admit(node: &Arc<Node>, stream: UnixStream) {
+    let user = rustix::process::geteuid();
+    let peer = rustix::net::sockopt::socket_peercred(&stream);
+    let known = peer.is_ok_and(|peer| peer.uid == user || peer.uid.is_root());
+    if !known || node.links.count() >= node.plan.max_links || stream.set_nonblocking(false).is_err()
+    {
+        return;
+    }
+    let Ok(number) = node.links.add(&stream) else {
+        return;
+    };
+    let serving = node.clone();
+    let thread = std::thread::Builder::new()
+        .name(format!("link-{number}"))
+        .spawn(move || {
+            // Whatever ended it, the client has its own way on.
+            let _ = serve_link(&serving, stream);
+            serving.links.remove(number);
+        });
+    if thread.is_err() {
+        node.links.remove(number);
+    }
+}
+
+/// The connected clients.
+#[derive(Default)]
+struct Links {
+    open: Mutex<HashMap<u64, UnixStream>>,
+    closed: Condvar,
+    next: AtomicU64,
+    last_change: Mutex<Option<Instant>>,
+}
+
+impl Links {
+    fn lock(&self) -> MutexGuard<'_, HashMap<u64, UnixStream>> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn count(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn add(&self, stream: &UnixStream) -> io::Result<u64> {
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        self.lock().insert(number, stream.try_clone()?);
+        Ok(number)
+    }
+
+    fn remove(&self, number: u64) {
+        self.lock().remove(&number);
+        *self
+            .last_change
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        self.closed.notify_all();
+    }
+
+    /// Time since the last client left, or since the start if none came; zero while one is here.
+    fn idle_for(&self, started: Instant) -> Duration {
+        if self.count() > 0 {
+            return Duration::ZERO;
+        }
+        let last = *self
+            .last_change
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        last.unwrap_or(started).elapsed()
+    }
+
+    /// Lets every link finish the answer it is at, then closes it.
+    fn close_and_wait(&self, limit: Duration) {
+        let deadline = Instant::now() + limit;
+        let mut open = self.lock();
+        open.values()
+            .for_each(|stream| drop(stream.shutdown(Shutdown::Read)));
+        while !open.is_empty() {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            open = self
+                .closed
+                .wait_timeout(open, left)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0;
+        }
+    }
+}

@@ -1,0 +1,184 @@
+//! One client's connection.
+
+use std::error::Error;
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use forebay_cache::{CachedDataset, jobs};
+use forebay_dataset::{ByteRange, ErrorKind, ShardIndex};
+use forebay_origin::{IndexFile, PosixOrigin};
+use forebay_wire::{Reply, Request, StageRange, read_frame};
+
+use crate::daemon::Node;
+use crate::stage::{OpenDataset, stage};
+
+/// Longest time for which a request may wait, whatever it asks for.
+const LONGEST_WAIT: Duration = Duration::from_secs(3600);
+/// Data sets open on one link, at most.
+const MAX_OPEN: usize = 1024;
+
+/// A refusal, as the client sees it.
+pub(crate) struct Refusal {
+    kind: ErrorKind,
+    message: String,
+}
+
+impl Refusal {
+    fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            message: message.into(),
+        }
+    }
+
+    /// The whole chain of causes on one line: the client has only this text.
+    fn of(kind: ErrorKind, error: &dyn Error) -> Self {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            message.push_str(": ");
+            message.push_str(&error.to_string());
+            cause = error.source();
+        }
+        Self { kind, message }
+    }
+
+    pub(crate) fn into_reply(self) -> Reply {
+        let kind = ErrorKind::ALL
+            .iter()
+            .position(|kind| *kind == self.kind)
+            .unwrap_or(0);
+        Reply::Failed {
+            kind: kind as u8,
+            message: self.message,
+        }
+    }
+}
+
+/// Serves one client until it leaves.
+pub(crate) fn serve_link(node: &Node, mut stream: UnixStream) -> io::Result<()> {
+    stream.set_write_timeout(Some(Duration::from_secs(30)))?;
+    let mut payload = Vec::new();
+    let mut open = Vec::new();
+    while let Some(kind) = read_frame(&mut stream, &mut payload)? {
+        let reply = match Request::decode(kind, &payload) {
+            Ok(request) => answer(node, &mut open, request).unwrap_or_else(Refusal::into_reply),
+            Err(error) => Refusal::of(ErrorKind::InvalidInput, &error).into_reply(),
+        };
+        stream.write_all(&reply.encode())?;
+    }
+    Ok(())
+}
+
+fn answer(node: &Node, open: &mut Vec<OpenDataset>, request: Request) -> Result<Reply, Refusal> {
+    match request {
+        Request::Open {
+            index,
+            root,
+            generation,
+        } => {
+            let opened =
+                open_dataset(node, Path::new(&index), root.map(PathBuf::from), generation)?;
+            let folder = opened.dataset.folder().display().to_string();
+            if open.len() >= MAX_OPEN {
+                return Err(Refusal::new(
+                    ErrorKind::InvalidInput,
+                    format!("more than {MAX_OPEN} data sets on one connection"),
+                ));
+            }
+            open.push(opened);
+            Ok(Reply::Opened {
+                dataset: open.len() as u32 - 1,
+                folder,
+            })
+        }
+        Request::Stage {
+            dataset,
+            deadline_ms,
+            ranges,
+        } => {
+            let open = opened(open, dataset)?;
+            let wait = Duration::from_millis(deadline_ms.into()).min(LONGEST_WAIT);
+            let ranges = check_ranges(&open.dataset, &ranges)?;
+            let jobs = jobs(&ranges, open.dataset.index().block_size());
+            let staged = stage(&node.cache, &node.pool, open, jobs, Instant::now() + wait);
+            let complete = staged.map_err(|error| Refusal::of(error.kind(), &error))?;
+            Ok(Reply::Staged { complete })
+        }
+        Request::Distrust { dataset, range } => {
+            let open = opened(open, dataset)?;
+            for (shard, range) in check_ranges(&open.dataset, &[range])? {
+                let checked = node.cache.distrust(&open.dataset, shard, range);
+                checked.map_err(|error| Refusal::of(error.kind(), &error))?;
+            }
+            Ok(Reply::Done)
+        }
+        Request::Status => Ok(Reply::Status(node.status())),
+        Request::Stop => {
+            node.stop();
+            Ok(Reply::Done)
+        }
+    }
+}
+
+fn opened(open: &[OpenDataset], dataset: u32) -> Result<&OpenDataset, Refusal> {
+    open.get(dataset as usize).ok_or_else(|| {
+        Refusal::new(
+            ErrorKind::InvalidInput,
+            format!("no data set {dataset} is open on this connection"),
+        )
+    })
+}
+
+fn open_dataset(
+    node: &Node,
+    path: &Path,
+    root: Option<PathBuf>,
+    generation: u128,
+) -> Result<OpenDataset, Refusal> {
+    let index = IndexFile::open(path).map_err(|error| Refusal::of(error.kind(), &error))?;
+    if index.generation() != generation {
+        let message = format!(
+            "index `{}` was replaced since the client opened it; open it again",
+            path.display()
+        );
+        return Err(Refusal::new(ErrorKind::Stale, message));
+    }
+    let origin = PosixOrigin::new(index.resolve_root(root.as_deref()));
+    let attached = node.cache.attach(index);
+    let dataset = attached.map_err(|error| Refusal::of(error.kind(), &error))?;
+    Ok(OpenDataset {
+        dataset,
+        origin: Arc::new(origin),
+    })
+}
+
+/// The ranges, all inside their shards.
+fn check_ranges(
+    dataset: &CachedDataset,
+    ranges: &[StageRange],
+) -> Result<Vec<(ShardIndex, ByteRange)>, Refusal> {
+    let check = |asked: &StageRange| {
+        let shard = ShardIndex(asked.shard);
+        let len = dataset
+            .index()
+            .shard_len(shard)
+            .map_err(|error| Refusal::of(error.kind(), &error))?;
+        let range = ByteRange::new(asked.start, asked.len)
+            .map_err(|error| Refusal::of(ErrorKind::InvalidInput, &error))?;
+        if range.end() > len {
+            let message = format!(
+                "bytes [{}, {}) are outside shard {} of {len} bytes",
+                range.start(),
+                range.end(),
+                shard.0
+            );
+            return Err(Refusal::new(ErrorKind::InvalidInput, message));
+        }
+        Ok((shard, range))
+    };
+    ranges.iter().map(check).collect()
+}

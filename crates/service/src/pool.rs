@@ -1,0 +1,97 @@
+//! Threads that read the origin: as many as may read it at one time.
+
+use std::collections::VecDeque;
+use std::io;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+type Task = Box<dyn FnOnce() + Send>;
+
+#[derive(Default)]
+struct Queue {
+    tasks: VecDeque<Task>,
+    closed: bool,
+}
+
+/// A fixed number of threads and the tasks that wait for one. Each requester keeps no more tasks
+/// here than there are threads, so the queue is bounded by requesters times threads.
+pub(crate) struct Pool {
+    queue: Arc<(Mutex<Queue>, Condvar)>,
+    threads: usize,
+}
+
+impl Pool {
+    /// Starts the threads.
+    pub(crate) fn start(threads: usize) -> io::Result<Self> {
+        let pool = Self {
+            queue: Arc::default(),
+            threads,
+        };
+        for number in 0..threads {
+            let queue = pool.queue.clone();
+            std::thread::Builder::new()
+                .name(format!("fill-{number}"))
+                .spawn(move || work(&queue))?;
+        }
+        Ok(pool)
+    }
+
+    /// How many tasks run at one time.
+    pub(crate) fn threads(&self) -> usize {
+        self.threads
+    }
+
+    /// Runs the task on some thread, later.
+    pub(crate) fn submit(&self, task: impl FnOnce() + Send + 'static) {
+        lock(&self.queue.0).tasks.push_back(Box::new(task));
+        self.queue.1.notify_one();
+    }
+}
+
+impl Drop for Pool {
+    fn drop(&mut self) {
+        // A thread may be inside a read that never ends, so nobody waits for them.
+        let mut queue = lock(&self.queue.0);
+        queue.closed = true;
+        queue.tasks.clear();
+        self.queue.1.notify_all();
+    }
+}
+
+fn work(shared: &(Mutex<Queue>, Condvar)) {
+    let (queue, wake) = shared;
+    loop {
+        let mut waiting = lock(queue);
+        let task = loop {
+            if let Some(task) = waiting.tasks.pop_front() {
+                break task;
+            }
+            if waiting.closed {
+                return;
+            }
+            waiting = wake.wait(waiting).unwrap_or_else(PoisonError::into_inner);
+        };
+        drop(waiting);
+        // The requester sees its channel closed; the thread lives on for the others.
+        let _ = catch_unwind(AssertUnwindSafe(task));
+    }
+}
+
+fn lock(queue: &Mutex<Queue>) -> MutexGuard<'_, Queue> {
+    queue.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_panicking_task_does_not_take_its_thread_along() {
+        let pool = Pool::start(1).unwrap();
+        pool.submit(|| panic!("a task fails"));
+        let (done, wait) = mpsc::channel();
+        pool.submit(move || done.send(7).unwrap());
+        assert_eq!(wait.recv(), Ok(7));
+    }
+}

@@ -1,0 +1,347 @@
+//! Settings are what was written; a plan is what will run.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use forebay_cache::{CachePlan, Policy};
+use forebay_residency::NodePaths;
+use serde::{Deserialize, Serialize};
+
+/// What the operator wrote. Every field may be absent, and an unknown field is an error.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct ServeSettings {
+    /// Cache folder on the node's own device.
+    pub cache: Option<PathBuf>,
+    /// Bytes the cache may take: a number, or one with a unit such as `500 GiB`.
+    pub capacity: Option<String>,
+    /// Bytes of the device that stay free for others.
+    pub free_floor: Option<String>,
+    /// `pin` or `lru`.
+    pub policy: Option<String>,
+    /// Seconds without a client after which the daemon leaves; 0 for never.
+    pub idle_exit_seconds: Option<u64>,
+    /// Reads of the origin in progress at one time, at most.
+    pub origin_reads: Option<u32>,
+    /// Clients connected at one time, at most.
+    pub max_links: Option<u32>,
+}
+
+/// Where a value of the plan came from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Source {
+    /// Nobody said anything.
+    Default,
+    /// The configuration file.
+    File,
+    /// A `FOREBAY_…` variable.
+    Environment,
+    /// The command line, or the program that started the daemon.
+    CommandLine,
+}
+
+/// What the daemon runs with. It exists only if every rule holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ServePlan {
+    /// The cache.
+    pub cache: CachePlan,
+    /// Time without a client after which the daemon leaves; `None` for never.
+    pub idle_exit: Option<Duration>,
+    /// Reads of the origin in progress at one time, at most.
+    pub origin_reads: usize,
+    /// Clients connected at one time, at most.
+    pub max_links: usize,
+    /// Where each value came from, by name.
+    pub sources: BTreeMap<&'static str, Source>,
+}
+
+/// Every rule that the settings break.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct PlanError(pub Vec<String>);
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "settings break {} rule(s):", self.0.len())?;
+        self.0.iter().try_for_each(|rule| write!(f, "\n  {rule}"))
+    }
+}
+
+const NAMES: [&str; 7] = [
+    "cache",
+    "capacity",
+    "free_floor",
+    "policy",
+    "idle_exit_seconds",
+    "origin_reads",
+    "max_links",
+];
+
+impl ServeSettings {
+    /// Reads a configuration file's `[serve]` table.
+    pub fn from_toml(text: &str) -> Result<Self, PlanError> {
+        #[derive(Default, Deserialize)]
+        #[serde(deny_unknown_fields, default)]
+        struct File {
+            serve: ServeSettings,
+        }
+        let file: Result<File, _> = toml::from_str(text);
+        file.map(|file| file.serve)
+            .map_err(|error| PlanError(vec![error.to_string()]))
+    }
+
+    /// Reads `FOREBAY_CACHE`, `FOREBAY_CAPACITY` and so on.
+    pub fn from_env(env: impl Fn(&str) -> Option<String>) -> Result<Self, PlanError> {
+        let mut broken = Vec::new();
+        let get = |name: &str| env(name).filter(|value| !value.is_empty());
+        let mut number = |name: &str| {
+            let text = get(name)?;
+            let value = text.parse::<u64>();
+            if value.is_err() {
+                broken.push(format!("`{name}` must be a number: `{text}`"));
+            }
+            value.ok()
+        };
+        let idle_exit_seconds = number("FOREBAY_IDLE_EXIT_SECONDS");
+        let origin_reads = number("FOREBAY_ORIGIN_READS");
+        let max_links = number("FOREBAY_MAX_LINKS");
+        let settings = Self {
+            cache: get("FOREBAY_CACHE").map(PathBuf::from),
+            capacity: get("FOREBAY_CAPACITY"),
+            free_floor: get("FOREBAY_FREE_FLOOR"),
+            policy: get("FOREBAY_POLICY"),
+            idle_exit_seconds,
+            origin_reads: origin_reads.map(|value| u32::try_from(value).unwrap_or(u32::MAX)),
+            max_links: max_links.map(|value| u32::try_from(value).unwrap_or(u32::MAX)),
+        };
+        if broken.is_empty() {
+            Ok(settings)
+        } else {
+            Err(PlanError(broken))
+        }
+    }
+
+    fn has(&self, name: &str) -> bool {
+        match name {
+            "cache" => self.cache.is_some(),
+            "capacity" => self.capacity.is_some(),
+            "free_floor" => self.free_floor.is_some(),
+            "policy" => self.policy.is_some(),
+            "idle_exit_seconds" => self.idle_exit_seconds.is_some(),
+            "origin_reads" => self.origin_reads.is_some(),
+            _ => self.max_links.is_some(),
+        }
+    }
+
+    fn or(self, weaker: &Self) -> Self {
+        let weaker = weaker.clone();
+        Self {
+            cache: self.cache.or(weaker.cache),
+            capacity: self.capacity.or(weaker.capacity),
+            free_floor: self.free_floor.or(weaker.free_floor),
+            policy: self.policy.or(weaker.policy),
+            idle_exit_seconds: self.idle_exit_seconds.or(weaker.idle_exit_seconds),
+            origin_reads: self.origin_reads.or(weaker.origin_reads),
+            max_links: self.max_links.or(weaker.max_links),
+        }
+    }
+}
+
+impl ServePlan {
+    /// Checks the layers, the strongest first, against every rule. `room` tells how many bytes a
+    /// cache in the folder could take now: free bytes and those that it has already.
+    pub fn resolve(
+        layers: &[(Source, ServeSettings)],
+        default_folder: Option<PathBuf>,
+        room: impl Fn(&Path) -> u64,
+    ) -> Result<Self, PlanError> {
+        let mut broken = Vec::new();
+        let merged = layers
+            .iter()
+            .fold(ServeSettings::default(), |sum, (_, layer)| sum.or(layer));
+        let folder = merged.cache.or(default_folder).unwrap_or_default();
+        if !folder.is_absolute() {
+            broken.push(format!(
+                "`cache` must be an absolute path: `{}`",
+                folder.display()
+            ));
+        }
+        let room = room(&folder);
+        let mut bytes = |name: &str, text: Option<String>, default: u64| match text {
+            None => default,
+            Some(text) => parse_bytes(&text).unwrap_or_else(|| {
+                broken.push(format!(
+                    "`{name}` must be a size such as `500 GiB`: `{text}`"
+                ));
+                default
+            }),
+        };
+        let free_floor_bytes = bytes("free_floor", merged.free_floor, room / 20);
+        let capacity_bytes = bytes(
+            "capacity",
+            merged.capacity,
+            room.saturating_sub(free_floor_bytes),
+        );
+        let policy = match merged.policy.as_deref() {
+            None | Some("lru") => Policy::Lru,
+            Some("pin") => Policy::Pin,
+            Some(other) => {
+                broken.push(format!("`policy` must be `pin` or `lru`: `{other}`"));
+                Policy::Lru
+            }
+        };
+        let mut within = |name: &str, value: Option<u32>, default: u32, most: u32| {
+            let value = value.unwrap_or(default);
+            if value == 0 || value > most {
+                broken.push(format!("`{name}` must be between 1 and {most}: {value}"));
+            }
+            value as usize
+        };
+        let origin_reads = within("origin_reads", merged.origin_reads, 32, 1024);
+        let max_links = within("max_links", merged.max_links, 1024, 65_536);
+        if !broken.is_empty() {
+            return Err(PlanError(broken));
+        }
+        let idle = merged.idle_exit_seconds.unwrap_or(600);
+        Ok(Self {
+            cache: CachePlan {
+                folder,
+                capacity_bytes,
+                free_floor_bytes,
+                policy,
+            },
+            idle_exit: (idle > 0).then(|| Duration::from_secs(idle)),
+            origin_reads,
+            max_links,
+            sources: sources(layers),
+        })
+    }
+
+    /// Paths of the node's files.
+    pub fn paths(&self) -> NodePaths {
+        NodePaths::new(self.cache.folder.clone())
+    }
+}
+
+fn sources(layers: &[(Source, ServeSettings)]) -> BTreeMap<&'static str, Source> {
+    let source = |name: &'static str| {
+        let said = layers.iter().find(|(_, layer)| layer.has(name));
+        (name, said.map_or(Source::Default, |(source, _)| *source))
+    };
+    NAMES.into_iter().map(source).collect()
+}
+
+/// A size in bytes: digits, then nothing or one of `B KB MB GB TB KiB MiB GiB TiB`.
+pub fn parse_bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let digits = text
+        .find(|c: char| !c.is_ascii_digit())
+        .unwrap_or(text.len());
+    let factor: u64 = match text[digits..].trim().to_ascii_lowercase().as_str() {
+        "" | "b" => 1,
+        "kb" => 1000,
+        "mb" => 1_000_000,
+        "gb" => 1_000_000_000,
+        "tb" => 1_000_000_000_000,
+        "kib" | "k" => 1 << 10,
+        "mib" | "m" => 1 << 20,
+        "gib" | "g" => 1 << 30,
+        "tib" | "t" => 1 << 40,
+        _ => return None,
+    };
+    text[..digits].parse::<u64>().ok()?.checked_mul(factor)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn resolve(layers: &[(Source, ServeSettings)]) -> Result<ServePlan, PlanError> {
+        ServePlan::resolve(layers, Some("/c".into()), |_| 1000)
+    }
+
+    #[test]
+    fn every_broken_rule_is_reported_at_once() {
+        let text =
+            "[serve]\ncache = \"rel\"\ncapacity = \"much\"\npolicy = \"fifo\"\norigin_reads = 0";
+        let settings = ServeSettings::from_toml(text).unwrap();
+        let PlanError(broken) = resolve(&[(Source::File, settings)]).unwrap_err();
+        assert_eq!(
+            broken,
+            [
+                "`cache` must be an absolute path: `rel`",
+                "`capacity` must be a size such as `500 GiB`: `much`",
+                "`policy` must be `pin` or `lru`: `fifo`",
+                "`origin_reads` must be between 1 and 1024: 0",
+            ]
+        );
+        let unknown = ServeSettings::from_toml("[serve]\ncapasity = \"1\"").unwrap_err();
+        assert!(unknown.to_string().contains("capasity"), "{unknown}");
+    }
+
+    #[test]
+    fn stronger_layers_win_and_say_so() {
+        let env = ServeSettings::from_env(|name| {
+            (name == "FOREBAY_CAPACITY" || name == "FOREBAY_POLICY").then(|| {
+                if name == "FOREBAY_POLICY" {
+                    "pin".into()
+                } else {
+                    "2 KiB".into()
+                }
+            })
+        });
+        let flags = ServeSettings {
+            capacity: Some("3kb".into()),
+            ..ServeSettings::default()
+        };
+        let plan = resolve(&[
+            (Source::CommandLine, flags),
+            (Source::Environment, env.unwrap()),
+        ])
+        .unwrap();
+        assert_eq!(
+            (plan.cache.capacity_bytes, plan.cache.policy),
+            (3000, Policy::Pin)
+        );
+        assert_eq!(plan.sources["capacity"], Source::CommandLine);
+        assert_eq!(plan.sources["policy"], Source::Environment);
+        assert_eq!(plan.sources["max_links"], Source::Default);
+    }
+
+    #[test]
+    fn without_a_word_the_cache_takes_what_is_free_but_a_twentieth() {
+        let plan = resolve(&[]).unwrap();
+        assert_eq!(
+            (plan.cache.capacity_bytes, plan.cache.free_floor_bytes),
+            (950, 50)
+        );
+    }
+
+    #[test]
+    fn a_variable_that_is_no_number_is_refused_by_name() {
+        let error =
+            ServeSettings::from_env(|name| (name == "FOREBAY_MAX_LINKS").then(|| "many".into()));
+        assert_eq!(
+            error.unwrap_err().0,
+            ["`FOREBAY_MAX_LINKS` must be a number: `many`"]
+        );
+    }
+
+    #[test]
+    fn sizes_have_units_and_do_not_overflow() {
+        for (text, bytes) in [
+            ("0", 0),
+            ("12", 12),
+            ("5 GiB", 5 << 30),
+            ("7kb", 7000),
+            (" 1T ", 1 << 40),
+        ] {
+            assert_eq!(parse_bytes(text), Some(bytes), "{text}");
+        }
+        for text in ["", "GiB", "-1", "1.5 GB", "1 XB", "99999999999 TiB"] {
+            assert_eq!(parse_bytes(text), None, "{text}");
+        }
+    }
+}
