@@ -1,1 +1,39 @@
 //! Finds samples where they lie, and rewrites them where they cannot be read by one range.
+//!
+//! # Contract
+//! [`index`] reads the structure of HDF5 files (or the names of plain files) and writes one index
+//! file that says where every sample lies. [`flatten`] copies the samples of an index, decoded,
+//! into packed shards with an index of their own. Both outputs are complete or absent.
+//!
+//! # Invariants
+//! - *Never a wrong byte*: a feature that is not understood is refused by name, with the file and
+//!   the data set. Nothing is read as zeros that the file does not say is zero.
+//! - *Unchanged files*: a file that changes while it is read is an error.
+//! - *Bounded*: a damaged or hostile file ends in an error, not in a panic, a hang or an
+//!   allocation beyond its own size.
+//! - *Deterministic*: the same files and request give the same samples in the same order.
+#![forbid(unsafe_code)]
+
+mod assemble;
+mod detect;
+mod error;
+mod extents;
+mod files;
+
+mod glob;
+mod groups;
+mod h5;
+mod index;
+mod output;
+mod pattern;
+mod progress;
+mod request;
+mod rows;
+mod scan;
+
+pub use error::IndexerError;
+
+pub use index::{IndexSummary, index};
+pub use pattern::{Pattern, SampleRule};
+pub use progress::{Progress, Stage};
+pub use request::IndexRequest;

@@ -1,0 +1,307 @@
+//! Finds the files to index.
+
+use std::collections::{BTreeMap, HashSet};
+use std::fs::{self, File, Metadata};
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+
+use forebay_dataset::Fingerprint;
+
+use crate::error::Result;
+use crate::{IndexRequest, IndexerError, h5};
+
+/// Extensions of files that may have their HDF5 signature behind a user block.
+const HDF5_EXTENSIONS: [&str; 10] = [
+    "h5", "hdf5", "hdf", "he5", "nc", "nc4", "h5ad", "mat", "loom", "cool",
+];
+
+/// One input file.
+#[derive(Clone, Debug)]
+pub(crate) struct InputFile {
+    /// Where it is.
+    pub(crate) path: PathBuf,
+    /// Relative to the root, `/` between names.
+    pub(crate) name: String,
+    /// For an HDF5 file, where its superblock begins.
+    pub(crate) superblock: Option<u64>,
+}
+
+/// The files of a request, sorted by name.
+#[derive(Debug)]
+pub(crate) struct Inputs {
+    pub(crate) root: PathBuf,
+    pub(crate) files: Vec<InputFile>,
+    /// The files are HDF5; otherwise each is a sample.
+    pub(crate) hdf5: bool,
+}
+
+/// Finds all files of a request.
+pub(crate) fn find(request: &IndexRequest) -> Result<Inputs> {
+    if request.inputs.is_empty() {
+        return Err(IndexerError::Request(
+            "there is nothing to index: name files or a folder".to_owned(),
+        ));
+    }
+    let inputs: Vec<PathBuf> = request
+        .inputs
+        .iter()
+        .map(|path| fs::canonicalize(path).map_err(IndexerError::io("find", path)))
+        .collect::<Result<_>>()?;
+    let root = match &request.root {
+        Some(root) => fs::canonicalize(root).map_err(IndexerError::io("find", root))?,
+        None => common_folder(&inputs)?,
+    };
+    let mut walk = Walk::new(&root, request);
+    for path in &inputs {
+        walk.input(path)?;
+    }
+    walk.linked_folders()?;
+    let mut files = walk.found;
+    let hdf5 = !request.files_as_samples && files.values().any(|(file, _)| file.superblock.is_some());
+    if hdf5 {
+        refuse_strangers(&files)?;
+        files.retain(|_, (file, _)| file.superblock.is_some());
+    } else if !request.samples.is_empty() {
+        return Err(IndexerError::Request(
+            "sample patterns are for HDF5 files, and there is none among the inputs".to_owned(),
+        ));
+    }
+    if files.is_empty() {
+        return Err(IndexerError::Request(format!(
+            "there is no file to index below `{}`",
+            root.display()
+        )));
+    }
+    Ok(Inputs {
+        root,
+        files: files.into_values().map(|(file, _)| file).collect(),
+        hdf5,
+    })
+}
+
+/// A file that was named, is not HDF5, and stands among HDF5 files, would be left out unseen.
+fn refuse_strangers(files: &BTreeMap<String, (InputFile, bool)>) -> Result<()> {
+    for (file, named) in files.values() {
+        if *named && file.superblock.is_none() {
+            return Err(IndexerError::Request(format!(
+                "`{}` is not an HDF5 file, other inputs are: index them separately, or all as \
+                 plain files with `--files`",
+                file.path.display()
+            )));
+        }
+    }
+    Ok(())
+}
+
+fn common_folder(inputs: &[PathBuf]) -> Result<PathBuf> {
+    let folder = |path: &Path| {
+        if path.is_dir() {
+            path.to_path_buf()
+        } else {
+            path.parent().unwrap_or(path).to_path_buf()
+        }
+    };
+    let mut common = folder(&inputs[0]);
+    for path in &inputs[1..] {
+        while !path.starts_with(&common) {
+            if !common.pop() {
+                return Err(IndexerError::Request(
+                    "the inputs have no folder in common: name one with `--root`".to_owned(),
+                ));
+            }
+        }
+    }
+    Ok(common)
+}
+
+struct Walk<'a> {
+    root: &'a Path,
+    request: &'a IndexRequest,
+    output: PathBuf,
+    /// By name; true for a file that the request names.
+    found: BTreeMap<String, (InputFile, bool)>,
+    /// Folders that were entered, by device and inode.
+    entered: HashSet<(u64, u64)>,
+    /// Links to folders: entered last, so that a folder is found under its own name.
+    links: Vec<PathBuf>,
+}
+
+impl<'a> Walk<'a> {
+    fn new(root: &'a Path, request: &'a IndexRequest) -> Self {
+        let output = &request.output;
+        let folder = output.parent().filter(|path| !path.as_os_str().is_empty());
+        let folder = fs::canonicalize(folder.unwrap_or(Path::new(".")));
+        Self {
+            root,
+            request,
+            output: match (folder, output.file_name()) {
+                (Ok(folder), Some(name)) => folder.join(name),
+                _ => output.clone(),
+            },
+            found: BTreeMap::new(),
+            entered: HashSet::new(),
+            links: Vec::new(),
+        }
+    }
+
+    fn input(&mut self, path: &Path) -> Result<()> {
+        let metadata = fs::metadata(path).map_err(IndexerError::io("read", path))?;
+        if metadata.is_dir() {
+            return self.folder(path, &metadata);
+        }
+        if !metadata.is_file() {
+            return Err(IndexerError::Request(format!(
+                "`{}` is neither a file nor a folder",
+                path.display()
+            )));
+        }
+        self.file(path, true)
+    }
+
+    fn folder(&mut self, start: &Path, metadata: &Metadata) -> Result<()> {
+        let mut waiting = vec![start.to_path_buf()];
+        if !self.entered.insert((metadata.dev(), metadata.ino())) {
+            return Ok(());
+        }
+        while let Some(folder) = waiting.pop() {
+            let entries = fs::read_dir(&folder).map_err(IndexerError::io("list", &folder))?;
+            for entry in entries {
+                let entry = entry.map_err(IndexerError::io("list", &folder))?;
+                if entry.file_name().as_encoded_bytes().starts_with(b".") {
+                    continue;
+                }
+                let path = entry.path();
+                let kind = entry.file_type().map_err(IndexerError::io("read", &path))?;
+                if kind.is_symlink() {
+                    self.link(path)?;
+                } else if kind.is_dir() {
+                    let metadata = entry.metadata().map_err(IndexerError::io("read", &path))?;
+                    if self.entered.insert((metadata.dev(), metadata.ino())) {
+                        waiting.push(path);
+                    }
+                } else if kind.is_file() {
+                    self.file(&path, false)?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A link is followed if it leads to something below the root.
+    fn link(&mut self, path: PathBuf) -> Result<()> {
+        let Ok(target) = fs::canonicalize(&path) else {
+            return Ok(());
+        };
+        if !target.starts_with(self.root) {
+            return Ok(());
+        }
+        let metadata = fs::metadata(&target).map_err(IndexerError::io("read", &target))?;
+        if metadata.is_dir() {
+            self.links.push(path);
+        } else if metadata.is_file() {
+            self.file(&path, false)?;
+        }
+        Ok(())
+    }
+
+    fn linked_folders(&mut self) -> Result<()> {
+        loop {
+            // Sorted, so that the name under which a folder is found does not depend on the
+            // order in which the file system lists it.
+            let mut links = std::mem::take(&mut self.links);
+            if links.is_empty() {
+                return Ok(());
+            }
+            links.sort();
+            for path in links {
+                let metadata = fs::metadata(&path).map_err(IndexerError::io("read", &path))?;
+                self.folder(&path, &metadata)?;
+            }
+        }
+    }
+
+    fn file(&mut self, path: &Path, named: bool) -> Result<()> {
+        if *path == self.output || *path == crate::output::partial_path(&self.output) {
+            return Ok(());
+        }
+        let below = path.strip_prefix(self.root).map_err(|_| {
+            IndexerError::Request(format!(
+                "`{}` does not lie below the root `{}`",
+                path.display(),
+                self.root.display()
+            ))
+        })?;
+        let Some(name) = below.to_str() else {
+            return Err(IndexerError::Request(format!(
+                "the name of `{}` is not UTF-8",
+                path.display()
+            )));
+        };
+        let superblock = if self.request.files_as_samples {
+            None
+        } else {
+            superblock(path, named)?
+        };
+        let file = InputFile {
+            path: path.to_path_buf(),
+            name: name.to_owned(),
+            superblock,
+        };
+        let entry = self.found.entry(file.name.clone()).or_insert((file, named));
+        entry.1 |= named;
+        Ok(())
+    }
+}
+
+/// Where the HDF5 superblock of a file begins, if it has one.
+fn superblock(path: &Path, named: bool) -> Result<Option<u64>> {
+    let file = File::open(path).map_err(IndexerError::io("open", path))?;
+    let len = file.metadata().map_err(IndexerError::io("read", path))?.len();
+    let may_have_user_block = named
+        || path
+            .extension()
+            .and_then(|extension| extension.to_str())
+            .is_some_and(|extension| {
+                HDF5_EXTENSIONS.contains(&extension.to_ascii_lowercase().as_str())
+            });
+    // For other files, one look at the first bytes is enough: there may be millions.
+    let searched = if may_have_user_block { len } else { len.min(8) };
+    h5::signature_offset(&file, searched).map_err(IndexerError::io("read", path))
+}
+
+/// What a file is now. Later, the same fingerprint means the same bytes.
+pub(crate) fn fingerprint(metadata: &Metadata) -> Fingerprint {
+    Fingerprint {
+        size: metadata.size(),
+        mtime_ns: metadata
+            .mtime()
+            .saturating_mul(1_000_000_000)
+            .saturating_add(metadata.mtime_nsec()),
+        inode: metadata.ino(),
+    }
+}
+
+/// Fails if `file` is not what it was.
+pub(crate) fn check_unchanged(file: &File, path: &Path, wanted: Fingerprint) -> Result<()> {
+    let found = fingerprint(&file.metadata().map_err(IndexerError::io("read", path))?);
+    if found == wanted {
+        return Ok(());
+    }
+    let what = if found.size != wanted.size {
+        format!("it had {} bytes, it has {}", wanted.size, found.size)
+    } else if found.inode != wanted.inode {
+        "another file has taken its place".to_owned()
+    } else {
+        "it was written to".to_owned()
+    };
+    Err(IndexerError::Stale {
+        path: path.to_path_buf(),
+        what,
+    })
+}
+
+/// Reads exactly `out.len()` bytes at `offset`.
+pub(crate) fn read_exact(file: &File, path: &Path, out: &mut [u8], offset: u64) -> Result<()> {
+    file.read_exact_at(out, offset)
+        .map_err(IndexerError::io("read", path))
+}

@@ -1,0 +1,188 @@
+//! Reads the structure of an HDF5 file: groups, links, and where the bytes of data sets lie.
+//!
+//! Object headers, data types, layouts and fill values are parsed here, because the index needs
+//! what a value reader throws away: file offsets, unusual encodings, per-chunk flags. The trees
+//! below them (group B-trees, fractal heaps, the chunk indexes) are walked by `hdf5-reader`.
+//!
+//! # Invariants
+//! - *Refused, not guessed*: an encoding that is not understood is an error that names it.
+//! - *Bounded*: all reads of one file are counted against a budget that grows with its size, so a
+//!   file that refers to itself ends in an error.
+
+mod chunks;
+mod cursor;
+mod dataset;
+mod dtype;
+mod header;
+mod links;
+mod messages;
+mod storage;
+
+use std::fs::File;
+use std::io;
+
+use hdf5_reader::superblock::{HDF5_MAGIC, Superblock};
+
+pub(crate) use dataset::{Array, ArrayStorage};
+pub(crate) use links::{Link, Target};
+
+use header::Header;
+use storage::PagedFile;
+
+/// What can be wrong with a file, without its name: callers add file and object.
+#[derive(Debug)]
+pub(crate) enum H5Error {
+    /// The file cannot be read.
+    Io(io::Error),
+    /// The file contradicts its format.
+    Damaged(String),
+    /// A feature that is not supported, and what to do about it.
+    Unsupported { feature: String, remedy: Remedy },
+}
+
+/// What a user can do about a feature that is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Remedy {
+    /// The data set has to be rewritten in another form.
+    Convert,
+    /// `h5repack` writes the same file in a form that is read.
+    Repack,
+    /// The file has to be completed by the program that writes it.
+    Complete,
+}
+
+impl Remedy {
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Convert => "convert the data set, or leave it out with `--fields`",
+            Self::Repack => "rewrite the file with `h5repack`, or leave it out with `--fields`",
+            Self::Complete => "close the file in the program that writes it",
+        }
+    }
+}
+
+pub(crate) type H5Result<T> = Result<T, H5Error>;
+
+/// A feature that is refused by name.
+pub(crate) fn unsupported<T>(feature: impl Into<String>, remedy: Remedy) -> H5Result<T> {
+    Err(H5Error::Unsupported {
+        feature: feature.into(),
+        remedy,
+    })
+}
+
+/// A file that contradicts its format.
+pub(crate) fn damaged<T>(what: impl Into<String>) -> H5Result<T> {
+    Err(H5Error::Damaged(what.into()))
+}
+
+impl From<hdf5_reader::error::Error> for H5Error {
+    fn from(error: hdf5_reader::error::Error) -> Self {
+        if let hdf5_reader::error::Error::Io(source) = error {
+            return Self::Io(source);
+        }
+        let text = error.to_string();
+        if text.starts_with("unsupported") {
+            Self::Unsupported {
+                feature: text,
+                remedy: Remedy::Repack,
+            }
+        } else {
+            Self::Damaged(text)
+        }
+    }
+}
+
+/// Where the superblock of an HDF5 file begins, or `None` if the file is not HDF5.
+///
+/// The signature stands at byte 0, or behind a user block at 512, 1024, 2048, …
+pub(crate) fn signature_offset(file: &File, len: u64) -> io::Result<Option<u64>> {
+    use std::os::unix::fs::FileExt;
+    let mut offset = 0_u64;
+    while offset.checked_add(8).is_some_and(|end| end <= len) {
+        let mut magic = [0_u8; 8];
+        file.read_exact_at(&mut magic, offset)?;
+        if magic == HDF5_MAGIC {
+            return Ok(Some(offset));
+        }
+        offset = if offset == 0 { 512 } else { offset * 2 };
+    }
+    Ok(None)
+}
+
+/// Kind of the object at an address.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ObjectKind {
+    Group,
+    Dataset,
+    /// A named data type.
+    Other,
+}
+
+/// An object of the file, read once.
+pub(crate) struct Object {
+    pub(crate) address: u64,
+    pub(crate) kind: ObjectKind,
+    header: Header,
+}
+
+/// An open HDF5 file. Addresses are relative to its superblock; offsets handed out by
+/// [`Self::array`] are from the start of the file.
+pub(crate) struct H5File {
+    storage: PagedFile,
+    /// Byte at which the superblock begins.
+    base: u64,
+    offset_size: u8,
+    length_size: u8,
+    root: u64,
+    listings: links::Listings,
+}
+
+impl H5File {
+    /// Opens `file`, `len` bytes long, whose superblock begins at `base`.
+    pub(crate) fn open(file: File, len: u64, base: u64) -> H5Result<Self> {
+        let storage = PagedFile::new(file, base, len);
+        let superblock = Superblock::parse_from_storage(&storage)?;
+        let (offset_size, length_size) = (superblock.offset_size, superblock.length_size);
+        if !matches!(offset_size, 4 | 8) || !matches!(length_size, 4 | 8) {
+            return unsupported(
+                format!("addresses of {offset_size} and lengths of {length_size} bytes"),
+                Remedy::Repack,
+            );
+        }
+        if superblock.eof_address > len {
+            return damaged(format!(
+                "it is truncated: {len} bytes, and it says that it has {}",
+                superblock.eof_address
+            ));
+        }
+        // Bit 0 of version 3: open for writing; what was not flushed yet is missing.
+        if superblock.version >= 3 && superblock.consistency_flags & 1 != 0 {
+            return unsupported("a file that is open for writing", Remedy::Complete);
+        }
+        let root = superblock.root_object_header_address()?;
+        Ok(Self {
+            storage,
+            base,
+            offset_size,
+            length_size,
+            root,
+            listings: links::Listings::default(),
+        })
+    }
+
+    /// Address of the root group.
+    pub(crate) const fn root(&self) -> u64 {
+        self.root
+    }
+
+    /// Reads the object at `address`.
+    pub(crate) fn object(&self, address: u64) -> H5Result<Object> {
+        let header = Header::read(self, address)?;
+        Ok(Object {
+            address,
+            kind: header.kind(),
+            header,
+        })
+    }
+}

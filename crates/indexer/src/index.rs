@@ -1,0 +1,198 @@
+//! `forebay index`: from files to one index file.
+
+use std::io::{self, Write};
+use std::time::Instant;
+
+use forebay_dataset::IndexError;
+use forebay_dataset::index::{FieldSpec, Index};
+
+use crate::assemble::{self, Assembled};
+use crate::detect::detect;
+use crate::error::Result;
+use crate::files::{self, Inputs};
+use crate::output::write_whole;
+use crate::scan::{self, FieldFilter, Job, Scanned, parallel};
+use crate::{IndexRequest, IndexerError, Progress, SampleRule};
+
+/// What was indexed.
+#[derive(Clone, Debug)]
+pub struct IndexSummary {
+    /// Samples in the index.
+    pub samples: u64,
+    /// Samples left out, since their fields differ from those of the others.
+    pub skipped: u64,
+    /// Fields of every sample, in order.
+    pub fields: Vec<FieldSpec>,
+    /// Files that hold them.
+    pub segments: u64,
+    /// Shards that those files make.
+    pub shards: u64,
+    /// What a sample is, as found out or as asked for; empty if each file is one.
+    pub rules: Vec<SampleRule>,
+    /// Bytes of those files.
+    pub origin_bytes: u64,
+    /// Bytes of the index.
+    pub index_bytes: u64,
+    /// Identity of the index's content.
+    pub generation: u128,
+    /// Wall time, in seconds.
+    pub seconds: f64,
+}
+
+/// Indexes the inputs of `request` and writes the index to its output.
+///
+/// # Errors
+/// Whatever cannot be read, is not understood, or does not fit together, with the file and the
+/// data set; see [`IndexerError`]. The output is then as it was before.
+pub fn index(request: &IndexRequest, progress: &dyn Progress) -> Result<IndexSummary> {
+    // Only for the summary; nothing depends on it.
+    let started = Instant::now();
+    let (bytes, mut summary) = index_bytes(request, progress)?;
+    write_whole(&request.output, |out| {
+        out.write_all(&bytes)
+            .map_err(IndexerError::io("write", &request.output))
+    })?;
+    summary.seconds = started.elapsed().as_secs_f64();
+    Ok(summary)
+}
+
+/// Indexes the inputs of `request` into memory. Nothing is written.
+pub(crate) fn index_bytes(
+    request: &IndexRequest,
+    progress: &dyn Progress,
+) -> Result<(Vec<u8>, IndexSummary)> {
+    let started = Instant::now();
+    let inputs = files::find(request)?;
+    let (assembled, rules) = if inputs.hdf5 {
+        let filter = FieldFilter::new(&request.fields);
+        let (rules, jobs) = jobs(request, &inputs)?;
+        let scans = scan::run(&jobs, &filter, progress)?;
+        filter.check_all_met()?;
+        check_one_version(&inputs, &scans)?;
+        let count = rules.len();
+        (assemble::scanned(request, &inputs, &scans, count, progress)?, rules)
+    } else {
+        (assemble::whole_files(request, &inputs, progress)?, Vec::new())
+    };
+    let Assembled {
+        builder,
+        fields,
+        segments,
+        skipped,
+    } = assembled;
+    let mut bytes = Vec::new();
+    builder
+        .write(&mut bytes)
+        .map_err(|error| unwritten(request, error))?;
+    let index = Index::parse(bytes.as_slice()).map_err(|error| in_output(request, error))?;
+    let mut origin_bytes = 0;
+    for segment in 0..index.segment_count() {
+        let segment = index.segment(forebay_dataset::SegmentIndex(segment));
+        let segment = segment.map_err(|error| in_output(request, error))?;
+        origin_bytes += segment.fingerprint.size;
+    }
+    let summary = IndexSummary {
+        samples: index.len(),
+        skipped,
+        fields,
+        segments,
+        shards: u64::from(index.shard_count()),
+        rules,
+        origin_bytes,
+        index_bytes: bytes.len() as u64,
+        generation: index.generation(),
+        seconds: started.elapsed().as_secs_f64(),
+    };
+    Ok((bytes, summary))
+}
+
+/// The builder's writer wraps what it finds wrong (a repeated key) in an I/O error.
+fn unwritten(request: &IndexRequest, error: io::Error) -> IndexerError {
+    let known = error
+        .get_ref()
+        .and_then(|inner| inner.downcast_ref::<IndexError>())
+        .cloned();
+    match known {
+        Some(source) => in_output(request, source),
+        None => IndexerError::io("write", &request.output)(error),
+    }
+}
+
+fn in_output(request: &IndexRequest, source: IndexError) -> IndexerError {
+    IndexerError::Index {
+        path: request.output.clone(),
+        source,
+    }
+}
+
+/// What to read, file by file, and the rules by which it is read.
+fn jobs<'a>(
+    request: &IndexRequest,
+    inputs: &'a Inputs,
+) -> Result<(Vec<SampleRule>, Vec<Job<'a>>)> {
+    if request.samples.is_empty() {
+        let pattern = detect_all(inputs)?;
+        let rule = SampleRule {
+            files: None,
+            pattern,
+        };
+        return Ok((vec![rule.clone()], cover(inputs, &[rule])?));
+    }
+    let jobs = cover(inputs, &request.samples)?;
+    Ok((request.samples.clone(), jobs))
+}
+
+fn cover<'a>(inputs: &'a Inputs, rules: &[SampleRule]) -> Result<Vec<Job<'a>>> {
+    let mut jobs = Vec::new();
+    for (number, rule) in rules.iter().enumerate() {
+        let before = jobs.len();
+        for (file, input) in inputs.files.iter().enumerate() {
+            if rule.covers(&input.name) {
+                jobs.push(Job {
+                    file,
+                    input,
+                    rule: number,
+                    pattern: rule.pattern.clone(),
+                });
+            }
+        }
+        if jobs.len() == before {
+            return Err(IndexerError::Request(format!(
+                "no HDF5 file below `{}` is called like `{rule}` says: check `--sample`",
+                inputs.root.display()
+            )));
+        }
+    }
+    Ok(jobs)
+}
+
+/// The pattern that all files agree on.
+fn detect_all(inputs: &Inputs) -> Result<crate::Pattern> {
+    let found = parallel(inputs.files.len(), |number| detect(&inputs.files[number]))?;
+    for (number, pattern) in found.iter().enumerate() {
+        if *pattern != found[0] {
+            let (one, other) = (&inputs.files[0].name, &inputs.files[number].name);
+            return Err(IndexerError::Request(format!(
+                "files differ in what a sample looks like: `{pattern}` in `{other}`, `{}` in \
+                 `{one}`; say which file holds what, as in `--sample '{other}={pattern}' --sample \
+                 '{one}={}'` (samples of one key are joined), or index them separately",
+                found[0], found[0]
+            )));
+        }
+    }
+    Ok(found[0].clone())
+}
+
+/// A file that two rules read has to be the same file for both.
+fn check_one_version(inputs: &Inputs, scans: &[Scanned]) -> Result<()> {
+    for (number, scan) in scans.iter().enumerate() {
+        let other = scans[..number].iter().find(|other| other.file == scan.file);
+        if other.is_some_and(|other| other.fingerprint != scan.fingerprint) {
+            return Err(IndexerError::Stale {
+                path: inputs.files[scan.file].path.clone(),
+                what: "it was written to while it was read".to_owned(),
+            });
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! How far a long run has come.
+
+/// Part of a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stage {
+    /// Reading the structure of files; counted in files.
+    Scan,
+    /// Writing the index; counted in samples.
+    Write,
+    /// Copying samples; counted in bytes.
+    Copy,
+}
+
+/// Hears how far a run has come. Called from several threads.
+pub trait Progress: Sync {
+    /// A stage begins, with `total` units of work.
+    fn begin(&self, stage: Stage, total: u64) {
+        let _ = (stage, total);
+    }
+
+    /// `units` more were done of the stage that began last.
+    fn advance(&self, units: u64) {
+        let _ = units;
+    }
+}
+
+/// Hears nothing.
+impl Progress for () {}

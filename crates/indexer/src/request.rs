@@ -1,0 +1,50 @@
+//! What to index.
+
+use std::path::PathBuf;
+
+use forebay_dataset::BlockSize;
+
+use crate::SampleRule;
+
+/// What to index, and where to write the index.
+///
+/// Inputs are HDF5 files, recognised by their signature, or any other files, each of which is a
+/// sample with the single field `data` (`|u1`) and its path as key. A folder stands for all files
+/// below it: for its HDF5 files if it has any. Hidden files are left out; symbolic links are
+/// followed where they lead to something below the root, each folder once.
+#[derive(Clone, Debug)]
+pub struct IndexRequest {
+    /// Files and folders.
+    pub inputs: Vec<PathBuf>,
+    /// What a sample is; empty: found out from the files. With several rules, samples of the same
+    /// key are joined, and a sample has the fields of all rules.
+    pub samples: Vec<SampleRule>,
+    /// Each file is a sample, even HDF5 files.
+    pub files_as_samples: bool,
+    /// Names of the fields to keep, `*` and `?` as wildcards; empty: all.
+    pub fields: Vec<String>,
+    /// Leave out samples whose fields differ from those of the others, and count them.
+    pub skip_incomplete: bool,
+    /// Folder that paths in the index are relative to; `None`: the folder that holds all inputs.
+    pub root: Option<PathBuf>,
+    /// The index file to write. It is replaced in one step, when it is complete.
+    pub output: PathBuf,
+    /// Unit of caching.
+    pub block_size: BlockSize,
+}
+
+impl IndexRequest {
+    /// All samples and fields of `inputs`, with the defaults.
+    pub fn new(inputs: Vec<PathBuf>, output: PathBuf) -> Self {
+        Self {
+            inputs,
+            samples: Vec::new(),
+            files_as_samples: false,
+            fields: Vec::new(),
+            skip_incomplete: false,
+            root: None,
+            output,
+            block_size: BlockSize::DEFAULT,
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Reads the structure of HDF5 files, several at a time.
+
+use std::fs::File;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+
+use forebay_dataset::Fingerprint;
+use forebay_dataset::index::FieldSpec;
+
+use crate::error::Result;
+use crate::files::{InputFile, check_unchanged, fingerprint};
+use crate::groups::{GroupSamples, GroupWalk};
+use crate::h5::H5File;
+use crate::pattern::Pattern;
+use crate::rows::{self, RowSamples};
+use crate::{IndexerError, Progress, Stage, glob};
+
+/// The fields of a kind of sample.
+#[derive(Clone, Debug)]
+pub(crate) struct Schema {
+    pub(crate) fields: Vec<FieldSpec>,
+    /// Samples that have them.
+    pub(crate) samples: u64,
+    /// The first such sample, for messages.
+    pub(crate) example: String,
+}
+
+/// Which fields to keep.
+#[derive(Debug)]
+pub(crate) struct FieldFilter {
+    patterns: Vec<String>,
+    /// Whether each pattern was met.
+    met: Vec<AtomicBool>,
+}
+
+impl FieldFilter {
+    pub(crate) fn new(patterns: &[String]) -> Self {
+        Self {
+            patterns: patterns.to_vec(),
+            met: patterns.iter().map(|_| AtomicBool::new(false)).collect(),
+        }
+    }
+
+    /// Whether the field `name` is wanted.
+    pub(crate) fn keeps(&self, name: &str) -> bool {
+        if self.patterns.is_empty() {
+            return true;
+        }
+        let mut kept = false;
+        for (pattern, met) in self.patterns.iter().zip(&self.met) {
+            if glob::matches(pattern, name) {
+                // Relaxed: read after the threads that write it are joined.
+                met.store(true, Ordering::Relaxed);
+                kept = true;
+            }
+        }
+        kept
+    }
+
+    /// Whether `name` is a wanted field, or a group that may hold one.
+    pub(crate) fn may_hold(&self, name: &str) -> bool {
+        self.patterns.is_empty()
+            || self.patterns.iter().any(|pattern| {
+                glob::matches(pattern, name) || {
+                    // `a/*` and `*/b` may lie in `a`; `ab` and `b/c` cannot.
+                    let first = pattern.find(['*', '?']).unwrap_or(pattern.len());
+                    let literal = &pattern[..first];
+                    let below = format!("{name}/");
+                    literal.starts_with(&below)
+                        || (first < pattern.len() && below.starts_with(literal))
+                }
+            })
+    }
+
+    /// Fails if a pattern was not met by any field.
+    pub(crate) fn check_all_met(&self) -> Result<()> {
+        for (pattern, met) in self.patterns.iter().zip(&self.met) {
+            if !met.load(Ordering::Relaxed) {
+                return Err(IndexerError::Request(format!(
+                    "no sample has a field `{pattern}`: check `--fields`"
+                )));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// One file, to be read by one pattern.
+pub(crate) struct Job<'a> {
+    /// Position of the file among the inputs.
+    pub(crate) file: usize,
+    pub(crate) input: &'a InputFile,
+    /// Position of the rule.
+    pub(crate) rule: usize,
+    pub(crate) pattern: Pattern,
+}
+
+/// What a job found.
+#[derive(Debug)]
+pub(crate) struct Scanned {
+    pub(crate) file: usize,
+    pub(crate) rule: usize,
+    pub(crate) fingerprint: Fingerprint,
+    pub(crate) samples: Samples,
+}
+
+/// The samples of one file by one pattern.
+#[derive(Debug)]
+pub(crate) enum Samples {
+    Groups(GroupSamples),
+    Rows(RowSamples),
+}
+
+impl Samples {
+    /// The kinds of samples in the file.
+    pub(crate) fn schemas(&self) -> &[Schema] {
+        match self {
+            Self::Groups(groups) => &groups.schemas,
+            Self::Rows(rows) => std::slice::from_ref(&rows.schema),
+        }
+    }
+}
+
+/// Does all jobs, in order of the list, on all processors. Fails with the error of the first job
+/// that fails.
+pub(crate) fn run(
+    jobs: &[Job<'_>],
+    filter: &FieldFilter,
+    progress: &dyn Progress,
+) -> Result<Vec<Scanned>> {
+    progress.begin(Stage::Scan, jobs.len() as u64);
+    parallel(jobs.len(), |number| {
+        let scanned = scan(&jobs[number], filter)?;
+        progress.advance(1);
+        Ok(scanned)
+    })
+}
+
+/// Runs `work` for `0..count`, on at most as many threads as there are processors. The results
+/// are in order; of several errors, the one of the lowest number is returned.
+pub(crate) fn parallel<T: Send>(
+    count: usize,
+    work: impl Fn(usize) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(count);
+    let next = AtomicUsize::new(0);
+    let failed = AtomicBool::new(false);
+    let results: Mutex<Vec<(usize, Result<T>)>> = Mutex::new(Vec::with_capacity(count));
+    thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                // Relaxed: the counter hands out numbers; `results` carries the data.
+                while !failed.load(Ordering::Relaxed) {
+                    let number = next.fetch_add(1, Ordering::Relaxed);
+                    if number >= count {
+                        break;
+                    }
+                    let result = work(number);
+                    if result.is_err() {
+                        failed.store(true, Ordering::Relaxed);
+                    }
+                    let mut results = results.lock().unwrap_or_else(PoisonError::into_inner);
+                    results.push((number, result));
+                }
+            });
+        }
+    });
+    let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
+    results.sort_unstable_by_key(|(number, _)| *number);
+    results.into_iter().map(|(_, result)| result).collect()
+}
+
+fn scan(job: &Job<'_>, filter: &FieldFilter) -> Result<Scanned> {
+    let path = &job.input.path;
+    with_file(job.input, |file, fingerprint| {
+        let samples = match &job.pattern {
+            Pattern::Groups(parts) => {
+                Samples::Groups(GroupWalk::new(job.input, file, parts, filter).run()?)
+            }
+            Pattern::Rows(names) => Samples::Rows(rows::scan(job.input, file, names, filter)?),
+        };
+        if samples.schemas().is_empty() {
+            return Err(IndexerError::Request(format!(
+                "no group of `{}` has the form `{}`: check `--sample`",
+                path.display(),
+                job.pattern
+            )));
+        }
+        Ok(Scanned {
+            file: job.file,
+            rule: job.rule,
+            fingerprint,
+            samples,
+        })
+    })
+}
+
+/// Opens an HDF5 file, reads it by `read`, and makes sure that it did not change meanwhile.
+///
+/// A panic of the parser is an error of the file: it cannot have been well formed.
+pub(crate) fn with_file<T>(
+    input: &InputFile,
+    read: impl FnOnce(&H5File, Fingerprint) -> Result<T>,
+) -> Result<T> {
+    let path = &input.path;
+    let open = File::open(path).map_err(IndexerError::io("open", path))?;
+    let before = fingerprint(&open.metadata().map_err(IndexerError::io("read", path))?);
+    let base = input.superblock.unwrap_or(0);
+    let kept = open.try_clone().map_err(IndexerError::io("open", path))?;
+    let result = catch_unwind(AssertUnwindSafe(|| {
+        let file = H5File::open(open, before.size, base).map_err(IndexerError::h5(path, ""))?;
+        read(&file, before)
+    }));
+    // First, since a file that is being written looks damaged.
+    check_unchanged(&kept, path, before)?;
+    result.unwrap_or_else(|_| {
+        Err(IndexerError::Damaged {
+            place: format!("`{}`", path.display()),
+            what: "its structure makes no sense".to_owned(),
+        })
+    })
+}
