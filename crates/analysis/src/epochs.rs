@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::record::Timing;
+use crate::record::{EpochEnd, Timing};
 use crate::run::{Run, Series};
 use crate::stats::{BootstrapPlan, RatioInterval, Sorted, Statistic, ratio_interval};
 
@@ -15,10 +15,10 @@ pub const LONG_STALL_S: f64 = 1.0;
 pub const DIRECT: &str = "direct";
 
 /// Values that all resamples of one interval may draw together, so that it ends in seconds.
-const DRAW_BUDGET: usize = 20_000_000;
+const DRAW_BUDGET: usize = 10_000_000;
 
 /// The compute window: the time that a step computes, in which the next batch can be read.
-/// A wait that is longer than this is a stall that no prefetching of one batch would hide.
+/// A wait that is longer means that the batch came late by more than a whole step of computing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Window {
     /// For each epoch of each path, the median of its own `total_s - wait_s`.
@@ -81,8 +81,10 @@ pub struct EpochSummary {
     pub total_median_ms: f64,
     /// Bytes of samples that were asked for, where recorded.
     pub asked_bytes: Option<u64>,
-    /// Bytes that the origin was read for, where recorded.
+    /// Bytes that were read from the origin for them, where recorded.
     pub origin_bytes: Option<u64>,
+    /// The one over the other, where both were recorded and bytes were asked for.
+    pub origin_bytes_over_asked: Option<f64>,
 }
 
 /// One epoch by one path against the same epoch by the baseline path.
@@ -174,7 +176,9 @@ impl Run {
         let (mut speedups, mut not_compared) = (Vec::new(), Vec::new());
         let Some(baseline) = self.baseline(wanted) else {
             let reason = match wanted {
-                Some(name) => format!("no speed-up against path `{name}`: it is not in the run, or is alone in it"),
+                Some(name) => format!(
+                    "no speed-up against path `{name}`: it is not in the run, or is alone in it"
+                ),
                 None => "no speed-up: the run has only one path, so there is no baseline".into(),
             };
             return (speedups, vec![reason]);
@@ -204,7 +208,9 @@ impl Run {
                 sum.1 += end.asked_bytes as f64;
             }
         }
-        let ratio = |(path, (origin, asked)): (String, (f64, f64))| (asked > 0.0).then(|| (path, origin / asked));
+        let ratio = |(path, (origin, asked)): (String, (f64, f64))| {
+            (asked > 0.0).then(|| (path, origin / asked))
+        };
         sums.into_iter().filter_map(ratio).collect()
     }
 }
@@ -235,6 +241,7 @@ impl EpochSummary {
             total_median_ms: 1e3 * sorted(series, |timing| timing.total_s).median(),
             asked_bytes: end.map(|end| end.asked_bytes),
             origin_bytes: end.and_then(|end| end.origin_bytes),
+            origin_bytes_over_asked: end.and_then(EpochEnd::origin_over_asked),
         }
     }
 }

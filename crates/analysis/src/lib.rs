@@ -35,6 +35,8 @@ pub mod report;
 mod run;
 pub mod stats;
 pub mod table;
+#[cfg(test)]
+mod testing;
 mod text;
 
 pub use epochs::{EpochSummary, Speedup, Summary, Window};

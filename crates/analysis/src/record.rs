@@ -8,8 +8,8 @@ use std::io::{self, Write};
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-pub use error::RecordError;
 pub(crate) use error::Fault;
+pub use error::RecordError;
 use fields::Fields;
 
 /// The version of the record format that this crate reads and writes.
@@ -114,6 +114,15 @@ pub struct EpochEnd {
     /// Bytes that were read from the origin for them, where that was counted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin_bytes: Option<u64>,
+}
+
+impl EpochEnd {
+    /// Bytes read from the origin over bytes asked for, where both are known.
+    #[must_use]
+    pub fn origin_over_asked(&self) -> Option<f64> {
+        let origin = self.origin_bytes? as f64;
+        (self.asked_bytes > 0).then(|| origin / self.asked_bytes as f64)
+    }
 }
 
 /// A remark by the code that measured.

@@ -7,14 +7,27 @@ use crate::text;
 #[must_use]
 pub fn epochs(summary: &Summary) -> String {
     let heads = [
-        "path", "epoch", "wall", "iterations", "wait median", "p95", "p99", "max", "over window", "window", "n",
+        "path",
+        "epoch",
+        "wall",
+        "iterations",
+        "wait median",
+        "p95",
+        "p99",
+        "max",
+        "over window",
+        "window",
+        "n",
     ];
     let rows: Vec<Vec<String>> = summary.epochs.iter().map(row).collect();
     let mut out = table(&heads, &rows);
     for one in &summary.speedups {
         let (path, baseline) = (text::printable(&one.path), text::printable(&one.baseline));
         let interval = one.iteration_ratio.map_or(String::new(), |found| {
-            format!("; mean iteration {:.2}x, 95 % interval {:.2} to {:.2}", found.ratio, found.low, found.high)
+            format!(
+                "; mean iteration {:.2}x, 95 % interval {:.2} to {:.2}",
+                found.ratio, found.low, found.high
+            )
         });
         out.push_str(&format!(
             "epoch {}: {path} is {:.2}x as fast as {baseline} ({} against {}; n {} and {}{interval})\n",
@@ -28,7 +41,9 @@ pub fn epochs(summary: &Summary) -> String {
     }
     for (path, ratio) in &summary.origin_bytes_over_asked {
         let path = text::printable(path);
-        out.push_str(&format!("{path}: origin bytes over asked bytes {ratio:.3}\n"));
+        out.push_str(&format!(
+            "{path}: origin bytes over asked bytes {ratio:.3}\n"
+        ));
     }
     for sentence in summary.not_compared.iter().chain(&summary.unread) {
         out.push_str(&format!("note: {}\n", text::printable(sentence)));
@@ -58,7 +73,9 @@ fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         let head = heads[column].chars().count();
-        cells.map(|cell| cell.chars().count()).fold(head, usize::max)
+        cells
+            .map(|cell| cell.chars().count())
+            .fold(head, usize::max)
     };
     let widths: Vec<usize> = (0..heads.len()).map(width).collect();
     let line = |cells: &[&str]| {

@@ -77,7 +77,7 @@ pub(crate) fn count(value: usize) -> String {
 /// A duration in the unit that suits it: µs, ms or s.
 pub(crate) fn duration(seconds: f64) -> String {
     let (value, unit) = match seconds {
-        s if s == 0.0 => return "0 s".into(),
+        0.0 => return "0 s".into(),
         s if s < 0.000_999_5 => (s * 1e6, "µs"),
         s if s < 0.999_5 => (s * 1e3, "ms"),
         s => (s, "s"),

@@ -113,11 +113,7 @@ fn as_count(name: &str, value: &Value) -> Result<u64, Fault> {
 fn as_seconds(name: &str, value: &Value) -> Result<f64, Fault> {
     match value.as_f64() {
         Some(seconds) if (0.0..=MAX_SECONDS).contains(&seconds) => Ok(seconds),
-        _ => Err(wrong(
-            name,
-            "a number of seconds from 0 to 10000000",
-            value,
-        )),
+        _ => Err(wrong(name, "a number of seconds from 0 to 10000000", value)),
     }
 }
 

@@ -17,7 +17,11 @@ pub(super) fn render(view: &View<'_>, options: &ReportOptions) -> String {
     out.push_str("<main>\n");
     out.push_str(&tables::headlines(view));
     what_was_run(&mut out, view);
-    section(&mut out, "Epochs", &(tables::epochs(view) + &tables::comparisons(view)));
+    section(
+        &mut out,
+        "Epochs",
+        &(tables::epochs(view) + &tables::comparisons(view)),
+    );
     figures(&mut out, view);
     if options.reference {
         reference(&mut out, view);
@@ -78,8 +82,9 @@ fn figures(out: &mut String, view: &View<'_>) {
         &path_legend(view),
         &scatter::both(view),
         "Each dot is one iteration on one rank, on a logarithmic scale. A ring marks the longest of each path. \
-         The dashed line is the compute window: a wait above it stalls the accelerator however early the next \
-         batch was asked for. A time below the lowest line is drawn on it.",
+         The dashed line is the compute window: \
+         a wait above it means that the batch came late by more than a whole step of computing. \
+         A time below the lowest line is drawn on it.",
     );
     figure(
         out,
@@ -143,7 +148,8 @@ fn curve_legend(view: &View<'_>) -> String {
 }
 
 fn stage_legend() -> String {
-    let entry = |(name, class): &(&str, &str)| format!("<li><i class=\"swatch {class}\"></i>{name}</li>");
+    let entry =
+        |(name, class): &(&str, &str)| format!("<li><i class=\"swatch {class}\"></i>{name}</li>");
     let entries: String = stages::STAGES.iter().map(entry).collect();
     format!("<ul class=\"legend\">{entries}</ul>\n")
 }

@@ -17,9 +17,23 @@ struct Row {
 }
 
 const ROWS: [Row; 5] = [
-    row("Lustre, direct", 1_987.0, Some(11_381.0), 41.8, 0.282, 11_843.9),
+    row(
+        "Lustre, direct",
+        1_987.0,
+        Some(11_381.0),
+        41.8,
+        0.282,
+        11_843.9,
+    ),
     row("VAST, direct", 324.0, Some(1_782.0), 7.1, 0.115, 1_693.9),
-    row("DYAD over Lustre, epoch 1", 90.4, None, 5.0, 0.0293, 1_595.8),
+    row(
+        "DYAD over Lustre, epoch 1",
+        90.4,
+        None,
+        5.0,
+        0.0293,
+        1_595.8,
+    ),
     row("DYAD over Lustre, epoch 2", 13.8, None, 0.901, 0.0, 1_293.3),
     row("DYAD over Lustre, epoch 3", 14.1, None, 0.827, 0.0, 1_280.1),
 ];
@@ -54,7 +68,8 @@ pub(super) fn table(view: &View<'_>) -> String {
     for row in &ROWS {
         let cells = [
             text::duration(row.mean_ms / 1e3),
-            row.p95_ms.map_or("–".into(), |p95| text::duration(p95 / 1e3)),
+            row.p95_ms
+                .map_or("–".into(), |p95| text::duration(p95 / 1e3)),
             text::duration(row.max_s),
             percent(row.over_1s),
             text::duration(row.wall_s),
@@ -64,7 +79,11 @@ pub(super) fn table(view: &View<'_>) -> String {
         push(&mut out, "study", row.name, &cells);
     }
     for epoch in &view.summary.epochs {
-        let name = format!("this run: {}, epoch {}", text::clip(&epoch.path, 32), epoch.epoch);
+        let name = format!(
+            "this run: {}, epoch {}",
+            text::clip(&epoch.path, 32),
+            epoch.epoch
+        );
         push(&mut out, "", &name, &own(view, epoch));
     }
     out.push_str("</tbody></table></div>\n");
@@ -95,7 +114,11 @@ fn percent(share: f64) -> String {
 }
 
 fn push(out: &mut String, class: &str, name: &str, cells: &[String]) {
-    let _ = write!(out, "<tr class=\"{class}\"><th scope=\"row\">{}</th>", escape(name));
+    let _ = write!(
+        out,
+        "<tr class=\"{class}\"><th scope=\"row\">{}</th>",
+        escape(name)
+    );
     for cell in cells {
         let _ = write!(out, "<td>{}</td>", escape(cell));
     }

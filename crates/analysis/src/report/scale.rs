@@ -8,9 +8,14 @@ const MAX_DECADES: i32 = 7;
 /// One axis, from its lowest to its highest value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Axis {
-    Linear { high: f64 },
+    Linear {
+        high: f64,
+    },
     /// Powers of ten.
-    Log { low: i32, high: i32 },
+    Log {
+        low: i32,
+        high: i32,
+    },
 }
 
 impl Axis {
@@ -119,7 +124,12 @@ impl Frame {
         for tick in self.y.ticks() {
             let y = self.y_at(tick);
             svg.line("grid", (self.left, y), (self.right(), y));
-            svg.text("label", (self.left - 8.0, y + 4.0), Anchor::End, &label(tick));
+            svg.text(
+                "label",
+                (self.left - 8.0, y + 4.0),
+                Anchor::End,
+                &label(tick),
+            );
         }
     }
 
@@ -137,7 +147,11 @@ impl Frame {
             let at = (x, self.bottom() + 18.0);
             svg.text("label", at, Anchor::Middle, &label(tick));
         }
-        svg.line("axis", (self.left, self.bottom()), (self.right(), self.bottom()));
+        svg.line(
+            "axis",
+            (self.left, self.bottom()),
+            (self.right(), self.bottom()),
+        );
     }
 
     /// The name of what is drawn, above the area on the left.
@@ -149,7 +163,7 @@ impl Frame {
 /// A time on an axis: `100 ms`, `1 s`, without needless digits.
 pub(super) fn time_label(seconds: f64) -> String {
     let (value, unit) = match seconds {
-        s if s == 0.0 => return "0".into(),
+        0.0 => return "0".into(),
         s if s < 0.999e-3 => (s * 1e6, "µs"),
         s if s < 0.999 => (s * 1e3, "ms"),
         s => (s, "s"),

@@ -13,17 +13,17 @@ const WIDTH: f64 = 1000.0;
 /// Whole iterations above, waits below.
 pub(super) fn both(view: &View<'_>) -> String {
     let label = "Time of every iteration, whole and waiting, for each path to the data";
-    let mut svg = Svg::new(WIDTH, 640.0, label);
+    let mut svg = Svg::new(WIDTH, 650.0, label);
     let series = view.drawn();
     let panels: [(f64, &str, Value); 2] = [
-        (52.0, "Whole iteration", |timing| timing.total_s),
-        (360.0, "DataLoader wait", |timing| timing.wait_s),
+        (56.0, "Whole iteration", |timing| timing.total_s),
+        (376.0, "DataLoader wait", |timing| timing.wait_s),
     ];
     for (top, title, value) in panels {
         let area = (64.0, top, 806.0, 220.0);
         panel(&mut svg, view, &series, area, title, value);
     }
-    let at = (64.0 + 403.0, 622.0);
+    let at = (64.0 + 403.0, 638.0);
     svg.text("label", at, Anchor::Middle, "iteration, epochs end to end");
     svg.finish()
 }
@@ -49,7 +49,9 @@ pub(super) fn panel(
         x: Axis::linear(view.length() as f64),
         y: Axis::log(all.chain([windows.0])),
     };
-    frame.draw_title(svg, title);
+    // Above the names of the epochs.
+    let at = (frame.left, frame.top - 34.0);
+    svg.text("title", at, Anchor::Start, title);
     frame.draw_y(svg, time_label);
     frame.draw_x(svg, |tick| text::count(tick.round() as usize));
     boundaries(svg, view, &frame);
@@ -87,10 +89,10 @@ fn boundaries(svg: &mut Svg, view: &View<'_>, frame: &Frame) {
 }
 
 /// The compute window: one line, or two when epochs differ by more than a line is wide.
-pub(super) fn window_lines(svg: &mut Svg, frame: &Frame, (low, high): (f64, f64)) {
+fn window_lines(svg: &mut Svg, frame: &Frame, (low, high): (f64, f64)) {
     const SAME: f64 = 1.05;
     let y = frame.y_at(high);
-    svg.line("window", (frame.left, y), (frame.right(), y));
+    across(svg, frame, y);
     let at = (frame.right() + 8.0, y + 4.0);
     if high <= low * SAME {
         svg.text("note", (at.0, at.1 - 8.0), Anchor::Start, "compute window");
@@ -99,11 +101,23 @@ pub(super) fn window_lines(svg: &mut Svg, frame: &Frame, (low, high): (f64, f64)
         return;
     }
     let y = frame.y_at(low);
-    svg.line("window", (frame.left, y), (frame.right(), y));
+    across(svg, frame, y);
     let middle = (at.1 + y + 4.0) / 2.0;
-    svg.text("note", (at.0, middle - 8.0), Anchor::Start, "compute window");
+    svg.text(
+        "note",
+        (at.0, middle - 8.0),
+        Anchor::Start,
+        "compute window",
+    );
     let words = format!("{} to {}", text::duration(low), text::duration(high));
     svg.text("note", (at.0, middle + 7.0), Anchor::Start, &words);
+}
+
+/// A dashed line on a pale one, so that it shows on top of dots.
+fn across(svg: &mut Svg, frame: &Frame, y: f64) {
+    for class in ["under", "window"] {
+        svg.line(class, (frame.left, y), (frame.right(), y));
+    }
 }
 
 /// A ring round the longest time of each path.

@@ -69,7 +69,12 @@ fn row(svg: &mut Svg, frame: &Frame, series: &Series, top: f64, height: f64) {
         }
     }
     let at = (frame.x_at(start) + 8.0, middle);
-    svg.text("value", at, Anchor::Start, &text::duration(mean_total(series)));
+    svg.text(
+        "value",
+        at,
+        Anchor::Start,
+        &text::duration(mean_total(series)),
+    );
 }
 
 fn mean_total(series: &Series) -> f64 {

@@ -32,17 +32,27 @@ pub(super) fn headlines(view: &View<'_>) -> String {
             text::count(last.n),
             text::duration(last.window_ms / 1e3)
         );
-        tile(&mut out, &text::share(last.over_window, last.n), &words, &under);
+        tile(
+            &mut out,
+            &text::share(last.over_window, last.n),
+            &words,
+            &under,
+        );
     }
-    if let Some(ratio) = view.summary.origin_bytes_over_asked.get(subject) {
-        let ends = view.of_path(subject).into_iter().filter_map(|one| one.end());
-        let (origin, asked) = ends.fold((0u64, 0u64), |(origin, asked), end| match end.origin_bytes {
-            Some(bytes) => (origin.saturating_add(bytes), asked.saturating_add(end.asked_bytes)),
-            None => (origin, asked),
-        });
-        let words = format!("bytes read from the origin over bytes asked for, {subject}");
+    // The first epoch, in which every block is touched for the first time: the epochs after it
+    // would only thin the ratio.
+    let first = view.summary.epochs.iter().find(|row| row.path == subject);
+    if let Some((origin, asked)) = first.and_then(|row| row.origin_bytes.zip(row.asked_bytes))
+        && asked > 0
+    {
+        let words = format!("origin bytes over asked bytes, {subject}, its first epoch");
         let under = format!("{} over {}", text::bytes(origin), text::bytes(asked));
-        tile(&mut out, &format!("{ratio:.2}"), &words, &under);
+        tile(
+            &mut out,
+            &format!("{:.2}", origin as f64 / asked as f64),
+            &words,
+            &under,
+        );
     }
     out.push_str("</div>\n");
     out
@@ -84,7 +94,10 @@ pub(super) fn epochs(view: &View<'_>) -> String {
             text::count(row.n),
         ];
         let (colour, path) = (view.colour(&row.path), escape(&row.path));
-        let _ = write!(out, "<tr><th scope=\"row\"><i class=\"swatch s{colour}\"></i>{path}</th>");
+        let _ = write!(
+            out,
+            "<tr><th scope=\"row\"><i class=\"swatch s{colour}\"></i>{path}</th>"
+        );
         for cell in cells {
             let _ = write!(out, "<td>{}</td>", escape(&cell));
         }
@@ -92,7 +105,9 @@ pub(super) fn epochs(view: &View<'_>) -> String {
     }
     out.push_str("</tbody></table></div>\n");
     if view.summary.epochs.iter().any(|row| !row.wall_recorded) {
-        out.push_str("<p class=\"fine\">* not recorded: the longest sum of iterations of one rank.</p>\n");
+        out.push_str(
+            "<p class=\"fine\">* not recorded: the longest sum of iterations of one rank.</p>\n",
+        );
     }
     out
 }
@@ -102,8 +117,7 @@ pub(super) fn comparisons(view: &View<'_>) -> String {
     let interval = |one: &Speedup| {
         let found = one.iteration_ratio?;
         Some(format!(
-            "Epoch {}: a mean whole iteration of {} takes {:.2} times that of {}, with a 95 % interval of {:.2} to {:.2} (n {} and {}). \
-             The interval covers the scatter of this run’s own iterations, not that of further runs.",
+            "Epoch {}: a mean whole iteration of {} takes {:.2} times that of {}, with a 95 % interval of {:.2} to {:.2} (n {} and {}).",
             one.epoch,
             one.baseline,
             found.ratio,
@@ -115,7 +129,18 @@ pub(super) fn comparisons(view: &View<'_>) -> String {
         ))
     };
     let speedups = view.summary.speedups.iter().take(12).filter_map(interval);
-    list(speedups.chain(view.summary.not_compared.iter().cloned()))
+    let mut out = list(speedups.chain(view.summary.not_compared.iter().cloned()));
+    if view
+        .summary
+        .speedups
+        .iter()
+        .any(|one| one.iteration_ratio.is_some())
+    {
+        out.push_str(
+            "<p class=\"fine\">An interval covers the scatter of this run’s own iterations, not that of further runs.</p>\n",
+        );
+    }
+    out
 }
 
 /// A list of sentences; nothing where there is none.

@@ -18,8 +18,12 @@ pub(super) const MAX_EPOCHS: usize = 3;
 pub(super) fn both(view: &View<'_>) -> String {
     let label = "Share of iterations that exceed a time, for waits and for whole iterations";
     let mut svg = Svg::new(1000.0, 430.0, label);
-    panel(&mut svg, view, 64.0, "DataLoader wait", |timing| timing.wait_s);
-    panel(&mut svg, view, 572.0, "Whole iteration", |timing| timing.total_s);
+    panel(&mut svg, view, 64.0, "DataLoader wait", |timing| {
+        timing.wait_s
+    });
+    panel(&mut svg, view, 572.0, "Whole iteration", |timing| {
+        timing.total_s
+    });
     svg.finish()
 }
 
@@ -57,7 +61,7 @@ fn panel(svg: &mut Svg, view: &View<'_>, left: f64, title: &str, value: Value) {
     frame.draw_y(svg, share_label);
     frame.draw_x(svg, time_label);
     let at = (left + frame.width / 2.0, frame.bottom() + 40.0);
-    svg.text("label", at, Anchor::Middle, "x");
+    svg.text("label", at, Anchor::Middle, "time x");
     window_line(svg, &frame, windows);
     for (one, dashes) in &drawn {
         let colour = view.colour(one.path());
@@ -93,11 +97,12 @@ fn window_line(svg: &mut Svg, frame: &Frame, (low, high): (f64, f64)) {
         svg.line("window", (x, frame.top), (x, frame.bottom()));
     }
     let words = format!("compute window {}", text::duration(high));
-    // Left of the line in the right half, so that the words stay on the page.
+    // Near the top, where curves are only left of the line; on the side that has room.
+    let top = frame.top + 16.0;
     let (at, anchor) = if frame.x.place(high) > 0.55 {
-        ((x - 6.0, frame.bottom() - 8.0), Anchor::End)
+        ((x - 6.0, top), Anchor::End)
     } else {
-        ((x + 6.0, frame.bottom() - 8.0), Anchor::Start)
+        ((x + 6.0, top), Anchor::Start)
     };
     svg.text("note halo", at, anchor, &words);
 }

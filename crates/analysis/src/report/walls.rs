@@ -11,15 +11,15 @@ const MAX_BARS: usize = 120;
 
 pub(super) fn both(view: &View<'_>) -> String {
     let label = "Wall time of each epoch, and the iterations of one path, epochs end to end";
-    let mut svg = Svg::new(1000.0, 380.0, label);
+    let mut svg = Svg::new(1000.0, 356.0, label);
     bars(&mut svg, view);
     let subject = view.subject();
     let series = view.of_path(subject);
     let title = format!("{}: whole iteration", text::clip(subject, 24));
     let area = (520.0, 52.0, 350.0, 250.0);
-    // The title would run into the names of the epochs on their line, so it stands higher.
-    svg.text("title", (520.0, 18.0), Anchor::Start, &title);
-    scatter::panel(&mut svg, view, &series, area, "", |timing| timing.total_s);
+    scatter::panel(&mut svg, view, &series, area, &title, |timing| {
+        timing.total_s
+    });
     let at = (520.0 + 175.0, 344.0);
     svg.text("label", at, Anchor::Middle, "iteration, epochs end to end");
     svg.finish()
@@ -36,7 +36,12 @@ fn bars(svg: &mut Svg, view: &View<'_>) {
         x: Axis::linear(epochs as f64),
         y: Axis::linear(1.08 * highest.fold(0.0, f64::max)),
     };
-    svg.text("title", (64.0, 18.0), Anchor::Start, "Wall time of each epoch");
+    svg.text(
+        "title",
+        (64.0, 18.0),
+        Anchor::Start,
+        "Wall time of each epoch",
+    );
     frame.draw_y(svg, time_label);
     let axis = frame.bottom();
     let room = frame.width / epochs as f64;
@@ -46,7 +51,11 @@ fn bars(svg: &mut Svg, view: &View<'_>) {
     for (place, epoch) in view.epochs.iter().enumerate() {
         let middle = frame.x_at(place as f64 + 0.5);
         if room >= 48.0 || (place % (epochs / 6).max(1) == 0) {
-            let words = if room >= 48.0 { format!("epoch {epoch}") } else { epoch.to_string() };
+            let words = if room >= 48.0 {
+                format!("epoch {epoch}")
+            } else {
+                epoch.to_string()
+            };
             svg.text("label", (middle, axis + 18.0), Anchor::Middle, &words);
         }
         for (nth, path) in view.paths.iter().enumerate() {
@@ -62,7 +71,12 @@ fn bars(svg: &mut Svg, view: &View<'_>) {
             let class = format!("bar s{}", view.colour(path));
             let title = format!("{path}, epoch {epoch}: {words}");
             let inset = (width * 0.06).min(3.0);
-            svg.rect(&class, (x + inset, y), (width - 2.0 * inset, axis - y), &title);
+            svg.rect(
+                &class,
+                (x + inset, y),
+                (width - 2.0 * inset, axis - y),
+                &title,
+            );
             if width >= 40.0 {
                 let at = (x + width / 2.0, y - 6.0);
                 svg.text("value", at, Anchor::Middle, &words);

@@ -198,7 +198,8 @@ fn in_order(
         let ((first, _), (second, line)) = (pair[0], pair[1]);
         if (first.iteration, first.rank) == (second.iteration, second.rank) {
             let (iteration, rank) = (second.iteration, second.rank);
-            let what = format!("iteration {iteration} of rank {rank}, path `{path}`, epoch {epoch}");
+            let what =
+                format!("iteration {iteration} of rank {rank}, path `{path}`, epoch {epoch}");
             return Err(RecordError::Duplicate { line, what });
         }
     }

@@ -61,8 +61,8 @@ impl Sorted {
     /// `numpy.quantile` computes by default. `q` below 0 counts as 0, above 1 and NaN as 1.
     #[must_use]
     pub fn quantile(&self, q: f64) -> f64 {
-        // `min` and `max` take the number when the other side is NaN.
-        let place = q.min(1.0).max(0.0) * (self.n() - 1) as f64;
+        let q = if q.is_nan() { 1.0 } else { q.clamp(0.0, 1.0) };
+        let place = q * (self.n() - 1) as f64;
         let (low, part) = (place.floor() as usize, place.fract());
         let high = (low + 1).min(self.n() - 1);
         let (low, high) = (self.0[low], self.0[high]);
