@@ -48,6 +48,13 @@ fn measure(samples: u64, path: &std::path::Path) -> Result<(), Failure> {
     println!("verify: {:.2} s", begun.elapsed().as_secs_f64());
 
     let random = |n: u64| (n.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> 20) % samples;
+    let at = |n: u64| (random(n) * (bytes - 32) / samples) as usize;
+    report("baseline: 32 random bytes of the file", |n| {
+        Ok(read[at(n)..at(n) + 32]
+            .iter()
+            .map(|byte| u64::from(*byte))
+            .sum())
+    })?;
     let keys: Vec<String> = (0..LOOK_UPS).map(|n| key(random(n))).collect();
     report("find, random key", |n| {
         index

@@ -1,4 +1,4 @@
-//! String keys: a sorted table of hashes, searched by interpolation.
+//! String keys: a sorted table of hashes, searched from where a hash should be.
 
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -7,12 +7,6 @@ use super::format::{Section, damaged, u64_at};
 use super::record::HashRecord;
 use super::view::{View, slice};
 use crate::IndexError;
-
-/// Steps of interpolation before the search falls back to halving. Hashes are evenly spread, so
-/// two or three are enough for millions of keys; a hostile table must not make it linear.
-const INTERPOLATIONS: u32 = 8;
-/// Below this many entries, going through them one by one is faster than another guess.
-const NEAR: usize = 16;
 
 pub(super) fn hash(key: &str) -> u64 {
     xxh3_64(key.as_bytes())
@@ -63,38 +57,56 @@ type Entry = [u8; HashRecord::LEN];
 
 /// First entry whose hash is `wanted` or more. The answer is in `[0, entries.len()]` whatever the
 /// table holds; it is the right one if the table is sorted.
+///
+/// Hashes are evenly spread, so the place to look is known to within a few entries after three
+/// reads, two of them close together. The search then widens from there, doubling its step: that
+/// ends after few more reads, and after few enough if the hashes are not spread at all.
 fn lower_bound(entries: &[Entry], wanted: u64) -> usize {
+    let hash_at = |n: usize| HashRecord::decode(&entries[n]).hash;
     let (mut low, mut high) = (0, entries.len());
-    let (mut low_hash, mut high_hash) = (0, u64::MAX);
-    for step in 0.. {
-        let width = high - low;
-        if width <= NEAR {
-            break;
+    if high == 0 {
+        return 0;
+    }
+    let at = near(entries, wanted);
+    let mut step = 8;
+    if hash_at(at) < wanted {
+        low = at + 1;
+        while low + step < high {
+            if hash_at(low + step) >= wanted {
+                high = low + step;
+                break;
+            }
+            low += step + 1;
+            step *= 2;
         }
-        let middle = if step < INTERPOLATIONS {
-            low + guess(width, low_hash, high_hash, wanted)
-        } else {
-            low + width / 2
-        };
-        let found = HashRecord::decode(&entries[middle]).hash;
-        if found < wanted {
-            (low, low_hash) = (middle + 1, found);
-        } else {
-            (high, high_hash) = (middle, found);
+    } else {
+        high = at;
+        while high > step {
+            if hash_at(high - step) < wanted {
+                low = high - step + 1;
+                break;
+            }
+            high -= step;
+            step *= 2;
         }
     }
-    low + entries[low..high]
-        .iter()
-        .take_while(|entry| HashRecord::decode(entry).hash < wanted)
-        .count()
+    low + entries[low..high].partition_point(|entry| HashRecord::decode(entry).hash < wanted)
 }
 
-/// Where `wanted` would stand among `width` evenly spread hashes; less than `width`.
-fn guess(width: usize, low: u64, high: u64, wanted: u64) -> usize {
-    let span = u128::from(high.saturating_sub(low)) + 1;
-    let above = u128::from(wanted.saturating_sub(low));
-    let at = (above * width as u128 / span) as usize;
-    at.min(width - 1)
+/// An entry close to where `wanted` belongs among evenly spread hashes; there is at least one.
+fn near(entries: &[Entry], wanted: u64) -> usize {
+    let count = entries.len();
+    let entries_in = |hashes: u64| (u128::from(hashes) * count as u128 >> 64) as usize;
+    let mut at = entries_in(wanted);
+    for _ in 0..2 {
+        let found = HashRecord::decode(&entries[at]).hash;
+        at = if found < wanted {
+            (at + entries_in(wanted - found)).min(count - 1)
+        } else {
+            at.saturating_sub(entries_in(found - wanted))
+        };
+    }
+    at
 }
 
 #[cfg(test)]

@@ -125,7 +125,8 @@ impl View<'_> {
                     "the hash of key `{key}` is wrong or out of order"
                 )));
             }
-            if self.find(key)? != Some(entry.sample) {
+            let shares_hash = last.is_some_and(|last| last.hash == entry.hash);
+            if shares_hash && self.find(key)? != Some(entry.sample) {
                 return Err(damaged(format!("key `{key}` occurs twice")));
             }
             last = Some(entry);
