@@ -1,1 +1,32 @@
-//! In the trainer's process: blocking, no threads, fork-safe.
+//! In the trainer's process: reads samples from the node's cache.
+//!
+//! # Contract
+//! - A read that succeeds returns the bytes that the origin held when it was indexed.
+//! - What is resident is read without a message to anyone. What is not is asked of the node's
+//!   daemon, and what that cannot give is read from the origin here.
+//! - No threads and no async runtime; safe in threads and in children of `fork`.
+//!
+//! # Deadlines
+//! A wait for the daemon ends at the deadline of the data set. A read that this process makes of
+//! the origin itself, because there is no daemon or no room, lasts as long as the kernel's own
+//! read of that file system.
+#![deny(unsafe_code)]
+
+mod dataset;
+mod error;
+mod layout;
+mod link;
+mod node;
+mod parts;
+mod per_process;
+mod read;
+mod shards;
+#[allow(unsafe_code)]
+mod sys;
+mod view;
+
+pub use dataset::{Dataset, OpenOptions};
+pub use error::ClientError;
+pub use layout::{FIELD_ALIGN, FieldPlace};
+pub use link::{DaemonCommand, status, stop};
+pub use view::FieldBytes;

@@ -1,0 +1,232 @@
+//! A data set as a trainer has it open.
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use forebay_dataset::IndexError;
+use forebay_origin::{IndexFile, PosixOrigin};
+use forebay_residency::{NodePaths, ShardPaths};
+
+use crate::error::ClientError;
+use crate::layout::{FieldPlace, align, places};
+use crate::link::{self, DaemonCommand, Target};
+use crate::parts::add_parts;
+use crate::per_process::PerProcess;
+use crate::read::stage_range;
+use crate::shards::Shards;
+
+/// How a data set is opened.
+#[derive(Clone, Debug)]
+pub struct OpenOptions {
+    /// Folder of the origin files, if not the one that the index records.
+    pub root: Option<PathBuf>,
+    /// Cache folder on the node's own device, if not the default one.
+    pub cache: Option<PathBuf>,
+    /// Longest wait for the daemon.
+    pub deadline: Duration,
+    /// How to start a daemon where there is none.
+    pub daemon: DaemonCommand,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            root: None,
+            cache: None,
+            deadline: Duration::from_secs(60),
+            daemon: DaemonCommand::default(),
+        }
+    }
+}
+
+/// An open data set. Cheap to share between threads; safe to use in children of `fork`.
+#[derive(Debug)]
+pub struct Dataset {
+    pub(crate) index: IndexFile,
+    pub(crate) target: Target,
+    pub(crate) deadline: Duration,
+    root: PathBuf,
+    process: PerProcess<Process>,
+}
+
+/// What belongs to one process.
+#[derive(Debug)]
+pub(crate) struct Process {
+    pub(crate) shards: Shards,
+    pub(crate) origin: PosixOrigin,
+    pub(crate) daemon: DaemonRest,
+}
+
+/// Leaves a daemon that cannot be reached alone for a while, so that a trainer that reads the
+/// origin itself does not pay for an attempt at every sample.
+#[derive(Debug, Default)]
+pub(crate) struct DaemonRest {
+    until_ms: AtomicU64,
+    failures: AtomicU64,
+}
+
+impl DaemonRest {
+    pub(crate) fn is_resting(&self) -> bool {
+        now_ms() < self.until_ms.load(Ordering::Relaxed)
+    }
+
+    pub(crate) fn rest(&self) {
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed).min(6);
+        self.until_ms
+            .store(now_ms() + (500 << failures), Ordering::Relaxed);
+    }
+}
+
+fn now_ms() -> u64 {
+    static START: std::sync::OnceLock<Instant> = std::sync::OnceLock::new();
+    // Never 0, so that "not resting" and "resting until the start" differ.
+    START.get_or_init(Instant::now).elapsed().as_millis() as u64 + 1
+}
+
+impl Dataset {
+    /// Opens an index file and takes the data set into use at the node's daemon, starting one if
+    /// need be. A daemon that cannot be reached is no error: [`Self::has_daemon`] tells.
+    pub fn open(index: &Path, options: OpenOptions) -> Result<(Self, Option<String>), ClientError> {
+        let index = IndexFile::open(index)?;
+        let folder = options
+            .cache
+            .or_else(|| NodePaths::default_folder(|name| std::env::var_os(name)));
+        let folder = std::path::absolute(folder.ok_or(ClientError::NoFolder)?)
+            .map_err(|_| ClientError::NoFolder)?;
+        let root = index.resolve_root(options.root.as_deref());
+        let dataset = Self {
+            target: Target {
+                paths: NodePaths::new(folder),
+                command: options.daemon,
+                index: index.path().to_path_buf(),
+                root: Some(std::path::absolute(&root).unwrap_or_else(|_| root.clone())),
+                generation: index.generation(),
+            },
+            deadline: options.deadline,
+            root,
+            index,
+            process: PerProcess::new(),
+        };
+        let warning = dataset.greet()?;
+        Ok((dataset, warning))
+    }
+
+    /// Introduces the data set to the daemon; the reason if that was not possible.
+    fn greet(&self) -> Result<Option<String>, ClientError> {
+        match link::open(&self.target, Instant::now() + self.deadline) {
+            Ok(Ok(())) => Ok(None),
+            Ok(Err(error)) if error.kind() == forebay_dataset::ErrorKind::Stale => Err(error),
+            Ok(Err(error)) => Ok(Some(error.chain())),
+            Err(error) => {
+                self.process().daemon.rest();
+                Ok(Some(error.to_string()))
+            }
+        }
+    }
+
+    pub(crate) fn process(&self) -> &Process {
+        self.process.get(|| Process {
+            shards: Shards::new(
+                ShardPaths::dataset_folder(self.target.paths.folder(), self.index.generation()),
+                self.index.shard_count(),
+            ),
+            origin: PosixOrigin::new(self.root.clone()),
+            daemon: DaemonRest::default(),
+        })
+    }
+
+    /// The index.
+    pub fn index(&self) -> &IndexFile {
+        &self.index
+    }
+
+    /// Cache folder in use.
+    pub fn cache_folder(&self) -> &Path {
+        self.target.paths.folder()
+    }
+
+    /// Folder of the origin files in use.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// Where the fields of a sample lie in a buffer of [`Self::sample_bytes`] bytes.
+    pub fn places(&self, sample: u64) -> Result<Vec<FieldPlace>, IndexError> {
+        let sample = self.index.sample(sample)?;
+        places(&sample, self.index.fields().len()).collect()
+    }
+
+    /// Bytes that a sample takes in a buffer: its fields, each aligned.
+    pub fn sample_bytes(&self, sample: u64) -> Result<u64, IndexError> {
+        let sample = self.index.sample(sample)?;
+        let last = places(&sample, self.index.fields().len())
+            .last()
+            .transpose()?;
+        Ok(last.map_or(0, |place| place.offset + place.len))
+    }
+
+    /// Reads one sample into `out`, which is [`Self::sample_bytes`] long.
+    pub fn read_into(&self, sample: u64, out: &mut [u8]) -> Result<(), ClientError> {
+        self.read_many(&[(sample, 0)], out)
+    }
+
+    /// Reads samples, each to its own place in `out`. What is absent is asked of the daemon in
+    /// one request.
+    pub fn read_many(&self, samples: &[(u64, usize)], out: &mut [u8]) -> Result<(), ClientError> {
+        let fields = self.index.fields().len();
+        let mut parts = Vec::with_capacity(samples.len() * fields);
+        for (number, base) in samples {
+            let wanted = usize::try_from(self.sample_bytes(*number)?)
+                .ok()
+                .and_then(|len| base.checked_add(len));
+            if wanted.is_none_or(|end| end > out.len()) {
+                let wanted = wanted.unwrap_or(usize::MAX);
+                return Err(ClientError::Buffer {
+                    found: out.len(),
+                    wanted,
+                });
+            }
+            let sample = self.index.sample(*number)?;
+            add_parts(&mut parts, &sample, fields, *base, out).map_err(|error| self.name(error))?;
+        }
+        self.read_parts(parts, out)
+    }
+
+    /// Bases of consecutive samples in one buffer, and the length of that buffer.
+    pub fn batch_layout(&self, samples: &[u64]) -> Result<(Vec<(u64, usize)>, usize), ClientError> {
+        let mut end = 0u64;
+        let mut bases = Vec::with_capacity(samples.len());
+        for sample in samples {
+            let base = align(end)?;
+            bases.push((*sample, base as usize));
+            end = base
+                .checked_add(self.sample_bytes(*sample)?)
+                .ok_or(IndexError::Damaged("a batch overflows".into()))?;
+        }
+        Ok((bases, end as usize))
+    }
+
+    /// Asks the daemon to make samples resident; false if it has no room or cannot be reached.
+    pub fn stage(&self, samples: &[u64]) -> Result<bool, ClientError> {
+        let fields = self.index.fields().len();
+        let mut ranges = Vec::new();
+        for sample in samples {
+            let sample = self.index.sample(*sample)?;
+            for number in 0..fields {
+                let field = sample.field(number)?;
+                match field {
+                    forebay_dataset::index::Field::Contiguous {
+                        shard, shard_range, ..
+                    } => {
+                        ranges.extend(shard_range.map(|range| stage_range(shard, range)));
+                    }
+                    forebay_dataset::index::Field::Chunked { shard, chunks, .. } => {
+                        ranges.extend(chunks.map(|chunk| stage_range(shard, chunk.shard_range)));
+                    }
+                }
+            }
+        }
+        self.stage_ranges(&ranges, Instant::now() + self.deadline)
+    }
+}

@@ -1,0 +1,237 @@
+//! A thread's own connection to its node's daemon.
+//!
+//! A data-loader worker is a fork of the trainer and inherits its descriptors. Two processes
+//! reading one stream would take each other's replies, so a connection is used only by the thread
+//! of the process that opened it.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::io::{self, Write};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use forebay_dataset::ErrorKind;
+use forebay_residency::{NodePaths, fork_generation};
+use forebay_wire::{MAX_RANGES, Reply, Request, StageRange, read_frame};
+
+use crate::error::ClientError;
+pub use crate::node::DaemonCommand;
+use crate::node::start;
+
+/// What a request needs to know about its daemon and its data set.
+#[derive(Clone, Debug)]
+pub(crate) struct Target {
+    pub(crate) paths: NodePaths,
+    pub(crate) command: DaemonCommand,
+    pub(crate) index: PathBuf,
+    pub(crate) root: Option<PathBuf>,
+    pub(crate) generation: u128,
+}
+
+struct Link {
+    stream: UnixStream,
+    forks: u64,
+    payload: Vec<u8>,
+    /// Index file and root → number on this connection.
+    opened: HashMap<(PathBuf, Option<PathBuf>), u32>,
+}
+
+thread_local! {
+    static LINKS: RefCell<HashMap<PathBuf, Link>> = RefCell::default();
+}
+
+impl Link {
+    fn call(&mut self, request: &Request, deadline: Instant) -> io::Result<Reply> {
+        // A little longer than the daemon waits, so that its own words arrive.
+        let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_millis(200);
+        self.stream.set_write_timeout(Some(left))?;
+        self.stream.set_read_timeout(Some(left))?;
+        self.stream.write_all(&request.encode())?;
+        let kind = read_frame(&mut self.stream, &mut self.payload)?
+            .ok_or(io::Error::from(io::ErrorKind::UnexpectedEof))?;
+        Reply::decode(kind, &self.payload).map_err(io::Error::other)
+    }
+
+    fn dataset(
+        &mut self,
+        target: &Target,
+        deadline: Instant,
+    ) -> io::Result<Result<u32, ClientError>> {
+        let key = (target.index.clone(), target.root.clone());
+        if let Some(number) = self.opened.get(&key) {
+            return Ok(Ok(*number));
+        }
+        let request = Request::Open {
+            index: target.index.to_string_lossy().into_owned(),
+            root: target
+                .root
+                .as_ref()
+                .map(|root| root.to_string_lossy().into_owned()),
+            generation: target.generation,
+        };
+        match self.call(&request, deadline)? {
+            Reply::Opened { dataset, .. } => {
+                self.opened.insert(key, dataset);
+                Ok(Ok(dataset))
+            }
+            reply => Ok(Err(refused(reply))),
+        }
+    }
+}
+
+fn refused(reply: Reply) -> ClientError {
+    match reply {
+        Reply::Failed { kind, message } => ClientError::Daemon {
+            kind: ErrorKind::ALL
+                .get(kind as usize)
+                .copied()
+                .unwrap_or(ErrorKind::Unavailable),
+            message,
+        },
+        other => ClientError::Daemon {
+            kind: ErrorKind::Unavailable,
+            message: format!("the daemon gave an answer to another question: {other:?}"),
+        },
+    }
+}
+
+/// Talks over this thread's connection, opening one, and starting a daemon, where there is none.
+/// A connection that breaks is replaced once: the daemon may just have left or been restarted.
+fn with_link<T>(
+    paths: &NodePaths,
+    command: &DaemonCommand,
+    deadline: Instant,
+    talk: impl Fn(&mut Link) -> io::Result<T>,
+) -> io::Result<T> {
+    LINKS.with_borrow_mut(|links| {
+        let mut fresh = false;
+        loop {
+            let held = links
+                .remove(paths.folder())
+                .filter(|link| link.forks == fork_generation());
+            let mut link = match held {
+                Some(link) => link,
+                None => {
+                    fresh = true;
+                    connect(paths, command, deadline)?
+                }
+            };
+            match talk(&mut link) {
+                Ok(answer) => {
+                    links.insert(paths.folder().to_path_buf(), link);
+                    return Ok(answer);
+                }
+                // Part of a frame may be left in the stream, so the link is dropped in any case.
+                Err(error) if fresh || is_timeout(&error) => return Err(error),
+                Err(_) => {}
+            }
+        }
+    })
+}
+
+pub(crate) fn is_timeout(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
+    )
+}
+
+fn connect(paths: &NodePaths, command: &DaemonCommand, deadline: Instant) -> io::Result<Link> {
+    let stream = match paths.connect() {
+        Ok(stream) => stream,
+        Err(_) => {
+            start(paths, command, deadline)?;
+            paths.connect()?
+        }
+    };
+    Ok(Link {
+        stream,
+        forks: fork_generation(),
+        payload: Vec::new(),
+        opened: HashMap::new(),
+    })
+}
+
+/// Takes the data set into use, so that a later miss finds the daemon ready.
+pub(crate) fn open(target: &Target, deadline: Instant) -> io::Result<Result<(), ClientError>> {
+    with_link(&target.paths, &target.command, deadline, |link| {
+        Ok(link.dataset(target, deadline)?.map(drop))
+    })
+}
+
+/// Asks for ranges; true if all of them were admitted.
+pub(crate) fn stage(
+    target: &Target,
+    ranges: &[StageRange],
+    deadline: Instant,
+) -> io::Result<Result<bool, ClientError>> {
+    let mut complete = true;
+    for part in ranges.chunks(MAX_RANGES) {
+        let staged = with_link(&target.paths, &target.command, deadline, |link| {
+            let dataset = match link.dataset(target, deadline)? {
+                Ok(dataset) => dataset,
+                Err(error) => return Ok(Err(error)),
+            };
+            let left = deadline
+                .saturating_duration_since(Instant::now())
+                .as_millis();
+            let deadline_ms = u32::try_from(left).unwrap_or(u32::MAX);
+            let request = Request::Stage {
+                dataset,
+                deadline_ms,
+                ranges: part.to_vec(),
+            };
+            Ok(match link.call(&request, deadline)? {
+                Reply::Staged { complete } => Ok(complete),
+                reply => Err(refused(reply)),
+            })
+        })?;
+        match staged {
+            Ok(whole) => complete &= whole,
+            Err(error) => return Ok(Err(error)),
+        }
+    }
+    Ok(Ok(complete))
+}
+
+/// Tells the daemon that the device did not give back what the map promised.
+pub(crate) fn distrust(target: &Target, range: StageRange, deadline: Instant) {
+    // Only advice: the reader has other ways to its bytes.
+    let _ = with_link(&target.paths, &target.command, deadline, |link| match link
+        .dataset(target, deadline)?
+    {
+        Ok(dataset) => link
+            .call(&Request::Distrust { dataset, range }, deadline)
+            .map(drop),
+        Err(_) => Ok(()),
+    });
+}
+
+fn ask(folder: &Path, request: &Request, deadline: Duration) -> Result<Reply, ClientError> {
+    let paths = NodePaths::new(folder.to_path_buf());
+    let deadline = Instant::now() + deadline;
+    with_link(&paths, &DaemonCommand::default(), deadline, |link| {
+        link.call(request, deadline)
+    })
+    .map_err(|source| ClientError::NoDaemon {
+        folder: folder.display().to_string(),
+        source,
+    })
+}
+
+/// The daemon's status as JSON text. Starts none.
+pub fn status(folder: &Path, deadline: Duration) -> Result<String, ClientError> {
+    match ask(folder, &Request::Status, deadline)? {
+        Reply::Status(json) => Ok(json),
+        reply => Err(refused(reply)),
+    }
+}
+
+/// Asks the daemon to stop cleanly.
+pub fn stop(folder: &Path, deadline: Duration) -> Result<(), ClientError> {
+    match ask(folder, &Request::Stop, deadline)? {
+        Reply::Done => Ok(()),
+        reply => Err(refused(reply)),
+    }
+}

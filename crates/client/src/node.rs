@@ -1,0 +1,74 @@
+//! Which daemon serves a data set, and how one is started.
+
+use std::ffi::OsString;
+use std::io;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+use forebay_residency::NodePaths;
+
+/// How long a daemon may take from its start to its first answer.
+const START_LIMIT: Duration = Duration::from_secs(35);
+
+/// How a client starts a daemon where it finds none.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct DaemonCommand {
+    /// The `forebay` program; `None` means that daemons are started by others.
+    pub program: Option<OsString>,
+    /// Further arguments of `forebay serve`, such as `--capacity 500GiB`.
+    pub arguments: Vec<OsString>,
+}
+
+/// Starts a daemon and waits until it listens, or until `deadline`.
+pub(crate) fn start(
+    paths: &NodePaths,
+    command: &DaemonCommand,
+    deadline: Instant,
+) -> io::Result<()> {
+    let Some(program) = &command.program else {
+        return Err(io::Error::new(
+            io::ErrorKind::NotFound,
+            "none is running and none may be started",
+        ));
+    };
+    paths.create_folder()?;
+    // The command leaves the daemon behind and ends at once, so no child is left to be reaped and
+    // no signal to the trainer's group reaches the daemon.
+    let status = Command::new(program)
+        .arg("serve")
+        .arg("--cache")
+        .arg(paths.folder())
+        .arg("--detach")
+        .args(&command.arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()?;
+    if !status.success() {
+        let log = paths.log();
+        let message = format!(
+            "`forebay serve` ended with {status}; see `{}`",
+            log.display()
+        );
+        return Err(io::Error::other(message));
+    }
+    wait_until_listening(paths, deadline.min(Instant::now() + START_LIMIT))
+}
+
+fn wait_until_listening(paths: &NodePaths, deadline: Instant) -> io::Result<()> {
+    let mut pause = Duration::from_millis(1);
+    loop {
+        match paths.connect() {
+            Ok(_) => return Ok(()),
+            Err(_) if Instant::now() < deadline => std::thread::sleep(pause),
+            Err(error) => {
+                let message = format!(
+                    "the daemon did not start ({error}); see `{}`",
+                    paths.log().display()
+                );
+                return Err(io::Error::new(io::ErrorKind::TimedOut, message));
+            }
+        }
+        pause = (pause * 2).min(Duration::from_millis(50));
+    }
+}

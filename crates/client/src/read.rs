@@ -1,0 +1,284 @@
+//! Reads parts: locally, else by the daemon, else from the origin.
+
+use std::cell::RefCell;
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use forebay_dataset::decode::Scratch;
+use forebay_dataset::{ByteRange, ErrorKind, ShardIndex};
+use forebay_origin::{Origin, OriginError};
+use forebay_residency::{Counter, ReadOutcome};
+use forebay_wire::StageRange;
+
+use crate::dataset::Dataset;
+use crate::error::ClientError;
+use crate::link;
+use crate::parts::{Part, Target, decode_error};
+
+/// Times that the daemon is asked for a range that it evicts before it is read.
+const STAGE_TRIES: u32 = 3;
+
+#[derive(Default)]
+struct Decoding {
+    stored: Vec<u8>,
+    scratch: Scratch,
+}
+
+thread_local! {
+    static DECODING: RefCell<Decoding> = RefCell::default();
+}
+
+/// How a part came to be read, for the statistics.
+#[derive(Clone, Copy)]
+enum Served {
+    Local,
+    Staged,
+    Direct,
+}
+
+impl Dataset {
+    /// Reads every part into `out`.
+    pub(crate) fn read_parts(&self, parts: Vec<Part>, out: &mut [u8]) -> Result<(), ClientError> {
+        let mut missing = self.read_resident(parts, out, Served::Local)?;
+        if missing.is_empty() {
+            return Ok(());
+        }
+        let deadline = Instant::now() + self.deadline;
+        for _ in 0..STAGE_TRIES {
+            if !self.stage_parts(&missing, deadline)? {
+                break;
+            }
+            missing = self.read_resident(missing, out, Served::Staged)?;
+            if missing.is_empty() {
+                return Ok(());
+            }
+        }
+        // No daemon, no room, or evicted faster than read: what is there now, then the origin.
+        for part in self.read_resident(missing, out, Served::Staged)? {
+            self.read_direct(&part, out)?;
+        }
+        Ok(())
+    }
+
+    /// Reads what is resident; returns the rest.
+    fn read_resident(
+        &self,
+        parts: Vec<Part>,
+        out: &mut [u8],
+        served: Served,
+    ) -> Result<Vec<Part>, ClientError> {
+        let mut missing = Vec::new();
+        for part in parts {
+            let done = self.with_output(&part, out, |bytes| {
+                self.read_local(part.shard, part.range, bytes)
+            })?;
+            if done {
+                self.count(&part, served);
+            } else {
+                missing.push(part);
+            }
+        }
+        Ok(missing)
+    }
+
+    /// Reads one range from the block file if it is resident.
+    pub(crate) fn read_local(
+        &self,
+        shard: ShardIndex,
+        range: ByteRange,
+        out: &mut [u8],
+    ) -> Result<bool, ClientError> {
+        let Some(open) = self.process().shards.get(&self.index, shard)? else {
+            return Ok(false);
+        };
+        match open.read(range, out) {
+            ReadOutcome::Done => Ok(true),
+            ReadOutcome::Absent => Ok(false),
+            ReadOutcome::Failed(_) => {
+                let range = StageRange {
+                    shard: shard.0,
+                    start: range.start(),
+                    len: range.len(),
+                };
+                link::distrust(&self.target, range, Instant::now() + Duration::from_secs(5));
+                Ok(false)
+            }
+        }
+    }
+
+    /// Asks the daemon for the parts; false if it cannot be asked or has no room.
+    fn stage_parts(&self, parts: &[Part], deadline: Instant) -> Result<bool, ClientError> {
+        let ranges: Vec<_> = parts
+            .iter()
+            .map(|part| stage_range(part.shard, part.range))
+            .collect();
+        let complete = self.stage_ranges(&ranges, deadline)?;
+        // A map that has nothing of what the daemon just staged may have been replaced.
+        let stale: BTreeSet<_> = parts
+            .iter()
+            .filter(|part| complete && !self.is_resident(part.shard, part.range))
+            .map(|part| part.shard)
+            .collect();
+        stale
+            .into_iter()
+            .for_each(|shard| self.process().shards.forget(shard));
+        Ok(complete)
+    }
+
+    /// Asks the daemon to make ranges resident; false if it cannot be asked or has no room.
+    pub(crate) fn stage_ranges(
+        &self,
+        ranges: &[StageRange],
+        deadline: Instant,
+    ) -> Result<bool, ClientError> {
+        if self.process().daemon.is_resting() {
+            return Ok(false);
+        }
+        match link::stage(&self.target, ranges, deadline) {
+            Ok(Ok(complete)) => Ok(complete),
+            // The file changed, or the time is up: reading it here would not help.
+            Ok(Err(error)) if matches!(error.kind(), ErrorKind::Stale | ErrorKind::Deadline) => {
+                Err(error)
+            }
+            // The daemon may lack what this process has: a mount, a permission.
+            Ok(Err(_)) => Ok(false),
+            Err(error) if link::is_timeout(&error) && Instant::now() >= deadline => {
+                Err(self.late(ranges))
+            }
+            Err(_) => {
+                self.process().daemon.rest();
+                Ok(false)
+            }
+        }
+    }
+
+    fn late(&self, ranges: &[StageRange]) -> ClientError {
+        let what = ranges.first().map_or_else(String::new, |range| {
+            let at = ShardIndex(range.shard);
+            let segment = self.index.segment_at(at, range.start).ok().flatten();
+            let segment = segment.and_then(|segment| self.index.segment(segment).ok());
+            let (path, start) =
+                segment.map_or(("?", 0), |segment| (segment.path, segment.shard_start));
+            let (first, end) = (range.start - start, range.start - start + range.len);
+            format!("bytes [{first}, {end}) of `{path}`")
+        });
+        ClientError::Deadline {
+            what,
+            seconds: self.deadline.as_secs_f64(),
+        }
+    }
+
+    fn is_resident(&self, shard: ShardIndex, range: ByteRange) -> bool {
+        let open = self.process().shards.get(&self.index, shard);
+        open.ok()
+            .flatten()
+            .is_some_and(|open| open.is_resident(range))
+    }
+
+    fn read_direct(&self, part: &Part, out: &mut [u8]) -> Result<(), ClientError> {
+        let segment = self.index.segment_ref(part.segment)?;
+        let offset = part.range.start() - self.index.segment(part.segment)?.shard_start;
+        let read = |bytes: &mut [u8]| -> Result<bool, ClientError> {
+            let origin = &self.process().origin;
+            origin
+                .read_at(segment, offset, bytes)
+                .map_err(|error: OriginError| error)?;
+            Ok(true)
+        };
+        self.with_output(part, out, read)?;
+        self.count(part, Served::Direct);
+        Ok(())
+    }
+
+    /// Gives `read` the place for the part's stored bytes, and decodes them if it says yes.
+    fn with_output(
+        &self,
+        part: &Part,
+        out: &mut [u8],
+        read: impl FnOnce(&mut [u8]) -> Result<bool, ClientError>,
+    ) -> Result<bool, ClientError> {
+        match &part.target {
+            Target::Output(output) => read(&mut out[output.clone()]),
+            Target::Chunk {
+                sample,
+                field,
+                output,
+                grid_index,
+                filter_mask,
+            } => DECODING.with_borrow_mut(|Decoding { stored, scratch }| {
+                stored.resize(part.range.len() as usize, 0);
+                if !read(stored)? {
+                    return Ok(false);
+                }
+                let found = self.index.sample(*sample)?.field(*field)?;
+                if let Some(rows) = found.rows() {
+                    rows.place(
+                        *grid_index,
+                        *filter_mask,
+                        stored,
+                        scratch,
+                        &mut out[output.clone()],
+                    )
+                    .map_err(|source| self.name(decode_error(*sample, *field, source)))?;
+                }
+                Ok(true)
+            }),
+        }
+    }
+
+    /// Puts names in place of numbers.
+    pub(crate) fn name(&self, error: ClientError) -> ClientError {
+        let ClientError::Decode {
+            field,
+            sample,
+            source,
+            ..
+        } = error
+        else {
+            return error;
+        };
+        let number = field.parse::<usize>().ok();
+        let named = number
+            .and_then(|number| self.index.fields().get(number))
+            .map(|spec| spec.name.clone());
+        let segment = number.and_then(|number| {
+            Some(
+                self.index
+                    .sample(sample)
+                    .ok()?
+                    .field(number)
+                    .ok()?
+                    .segment(),
+            )
+        });
+        let path = segment.and_then(|segment| self.index.segment(segment).ok());
+        ClientError::Decode {
+            field: named.unwrap_or(field),
+            sample,
+            path: path.map_or_else(String::new, |segment| segment.path.to_owned()),
+            source,
+        }
+    }
+
+    fn count(&self, part: &Part, served: Served) {
+        // Statistics are for shards that are open; those read through before any block was made
+        // are not worth a file.
+        if let Ok(Some(shard)) = self.process().shards.get(&self.index, part.shard) {
+            let len = part.range.len();
+            shard.count(Counter::AskedBytes, len);
+            match served {
+                Served::Local => shard.count(Counter::LocalBytes, len),
+                Served::Staged => {}
+                Served::Direct => shard.count(Counter::DirectBytes, len),
+            }
+        }
+    }
+}
+
+pub(crate) fn stage_range(shard: ShardIndex, range: ByteRange) -> StageRange {
+    StageRange {
+        shard: shard.0,
+        start: range.start(),
+        len: range.len(),
+    }
+}
