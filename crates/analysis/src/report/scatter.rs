@@ -55,6 +55,8 @@ pub(super) fn panel(
     frame.draw_y(svg, time_label);
     frame.draw_x(svg, |tick| text::count(tick.round() as usize));
     boundaries(svg, view, &frame);
+    // Dots that stand far apart may be large.
+    let few = view.length() <= 400;
     for one in series {
         let points = view.placed(one, value);
         let heights: Vec<f64> = points.iter().map(|point| point.1).collect();
@@ -62,7 +64,8 @@ pub(super) fn panel(
             .into_iter()
             .map(|place| frame.at(points[place].0, points[place].1))
             .collect();
-        let class = format!("dots s{}", view.colour(one.path()));
+        let size = if few { " few" } else { "" };
+        let class = format!("dots s{}{size}", view.colour(one.path()));
         svg.dots(&class, &dots);
     }
     window_lines(svg, &frame, windows);

@@ -35,9 +35,9 @@ pub(super) fn chart(view: &View<'_>) -> Option<String> {
     let mut svg = Svg::new(1000.0, height + 60.0, label);
     let longest = rows.iter().map(|one| mean_total(one)).fold(0.0, f64::max);
     let frame = Frame {
-        left: 170.0,
+        left: 190.0,
         top: 10.0,
-        width: 740.0,
+        width: 720.0,
         height,
         x: Axis::linear(longest),
         y: Axis::linear(1.0),
@@ -56,7 +56,7 @@ pub(super) fn chart(view: &View<'_>) -> Option<String> {
 fn row(svg: &mut Svg, frame: &Frame, series: &Series, top: f64, height: f64) {
     let (path, epoch) = (series.path(), series.epoch());
     let middle = top + height / 2.0 + 4.0;
-    let name = format!("{}, epoch {epoch}", text::clip(path, 16));
+    let name = format!("{}, epoch {epoch}", text::clip(path, 12));
     svg.text("name", (frame.left - 10.0, middle), Anchor::End, &name);
     let mut start = 0.0;
     for (mean, (stage, class)) in means(series).into_iter().zip(STAGES) {

@@ -13,7 +13,9 @@ pub(super) fn headlines(view: &View<'_>) -> String {
     const MOST: usize = 3;
     let mut out = String::from("<div class=\"tiles\">\n");
     for one in view.summary.speedups.iter().take(MOST) {
-        let words = format!("epoch {}: {} against {}", one.epoch, one.path, one.baseline);
+        let short = |path: &str| text::clip(path, 28);
+        let (path, baseline) = (short(&one.path), short(&one.baseline));
+        let words = format!("epoch {}: {path} against {baseline}", one.epoch);
         let under = format!(
             "{} against {}, n {} and {}",
             text::duration(one.wall_s),
@@ -24,8 +26,9 @@ pub(super) fn headlines(view: &View<'_>) -> String {
         tile(&mut out, &format!("{:.1}×", one.ratio), &words, &under);
     }
     let subject = view.subject();
+    let short = text::clip(subject, 28);
     if let Some(last) = view.summary.epochs.iter().rfind(|row| row.path == subject) {
-        let words = format!("of waits over the window, {subject}, epoch {}", last.epoch);
+        let words = format!("of waits over the window, {short}, epoch {}", last.epoch);
         let under = format!(
             "{} of {}; window {}",
             text::count(last.over_window),
@@ -45,7 +48,7 @@ pub(super) fn headlines(view: &View<'_>) -> String {
     if let Some((origin, asked)) = first.and_then(|row| row.origin_bytes.zip(row.asked_bytes))
         && asked > 0
     {
-        let words = format!("origin bytes over asked bytes, {subject}, its first epoch");
+        let words = format!("origin bytes over asked bytes, {short}, its first epoch");
         let under = format!("{} over {}", text::bytes(origin), text::bytes(asked));
         tile(
             &mut out,

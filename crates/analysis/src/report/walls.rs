@@ -26,7 +26,7 @@ pub(super) fn both(view: &View<'_>) -> String {
 }
 
 fn bars(svg: &mut Svg, view: &View<'_>) {
-    let (paths, epochs) = (view.paths.len(), view.epochs.len());
+    let epochs = view.epochs.len();
     let highest = view.summary.epochs.iter().map(|row| row.wall_s);
     let frame = Frame {
         left: 64.0,
@@ -43,45 +43,43 @@ fn bars(svg: &mut Svg, view: &View<'_>) {
         "Wall time of each epoch",
     );
     frame.draw_y(svg, time_label);
-    let axis = frame.bottom();
     let room = frame.width / epochs as f64;
-    let gap = (room * 0.2).min(24.0);
-    let width = ((room - gap) / paths as f64).min(64.0);
-    let used = width * paths as f64;
     for (place, epoch) in view.epochs.iter().enumerate() {
         let middle = frame.x_at(place as f64 + 0.5);
-        if room >= 48.0 || (place % (epochs / 6).max(1) == 0) {
-            let words = if room >= 48.0 {
-                format!("epoch {epoch}")
-            } else {
-                epoch.to_string()
-            };
-            svg.text("label", (middle, axis + 18.0), Anchor::Middle, &words);
+        let at = (middle, frame.bottom() + 18.0);
+        if room >= 48.0 {
+            svg.text("label", at, Anchor::Middle, &format!("epoch {epoch}"));
+        } else if place % (epochs / 6).max(1) == 0 {
+            svg.text("label", at, Anchor::Middle, &epoch.to_string());
         }
-        for (nth, path) in view.paths.iter().enumerate() {
-            if place * paths + nth >= MAX_BARS {
-                continue;
-            }
-            let Some(series) = view.run.find(path, *epoch) else {
-                continue;
-            };
-            let wall = series.wall_s();
-            let (x, y) = (middle - used / 2.0 + width * nth as f64, frame.y_at(wall));
-            let words = text::duration(wall);
-            let class = format!("bar s{}", view.colour(path));
-            let title = format!("{path}, epoch {epoch}: {words}");
-            let inset = (width * 0.06).min(3.0);
-            svg.rect(
-                &class,
-                (x + inset, y),
-                (width - 2.0 * inset, axis - y),
-                &title,
-            );
-            if width >= 40.0 {
-                let at = (x + width / 2.0, y - 6.0);
-                svg.text("value", at, Anchor::Middle, &words);
-            }
+        if (place + 1) * view.paths.len() <= MAX_BARS {
+            group(svg, view, &frame, *epoch, (middle, room));
         }
     }
+    let axis = frame.bottom();
     svg.line("axis", (frame.left, axis), (frame.right(), axis));
+}
+
+/// The bars of one epoch side by side, `room` wide around `middle`.
+fn group(svg: &mut Svg, view: &View<'_>, frame: &Frame, epoch: u32, (middle, room): (f64, f64)) {
+    let paths = view.paths.len() as f64;
+    let width = ((room - (room * 0.2).min(24.0)) / paths).min(64.0);
+    let inset = (width * 0.06).min(3.0);
+    for (nth, path) in view.paths.iter().enumerate() {
+        let Some(series) = view.run.find(path, epoch) else {
+            continue;
+        };
+        let wall = series.wall_s();
+        let left = middle - width * paths / 2.0 + width * nth as f64;
+        let top = frame.y_at(wall);
+        let words = text::duration(wall);
+        let class = format!("bar s{}", view.colour(path));
+        let title = format!("{path}, epoch {epoch}: {words}");
+        let size = (width - 2.0 * inset, frame.bottom() - top);
+        svg.rect(&class, (left + inset, top), size, &title);
+        if width >= 40.0 {
+            let at = (left + width / 2.0, top - 6.0);
+            svg.text("value", at, Anchor::Middle, &words);
+        }
+    }
 }
