@@ -30,7 +30,11 @@ fn in_output(request: &IndexRequest) -> impl Fn(IndexError) -> IndexerError + us
     }
 }
 
-fn builder(request: &IndexRequest, inputs: &Inputs, fields: Vec<FieldSpec>) -> Result<IndexBuilder> {
+fn builder(
+    request: &IndexRequest,
+    inputs: &Inputs,
+    fields: Vec<FieldSpec>,
+) -> Result<IndexBuilder> {
     let Some(root) = inputs.root.to_str() else {
         return Err(IndexerError::Request(format!(
             "the name of `{}` is not UTF-8",
@@ -84,7 +88,11 @@ pub(crate) fn scanned(
     rules: usize,
     progress: &dyn Progress,
 ) -> Result<Assembled> {
-    let of_rule = |rule| scans.iter().filter(move |scan: &&Scanned| scan.rule == rule);
+    let of_rule = |rule| {
+        scans
+            .iter()
+            .filter(move |scan: &&Scanned| scan.rule == rule)
+    };
     let mut wanted = Vec::with_capacity(rules);
     for rule in 0..rules {
         wanted.push(common_schema(request, inputs, of_rule(rule))?);
@@ -137,7 +145,10 @@ fn common_schema<'a>(
     let mut counts: Vec<(&'a Schema, &'a Scanned, u64)> = Vec::new();
     for scan in scans {
         for schema in scan.samples.schemas() {
-            match counts.iter_mut().find(|(known, ..)| known.fields == schema.fields) {
+            match counts
+                .iter_mut()
+                .find(|(known, ..)| known.fields == schema.fields)
+            {
                 Some((.., count)) => *count += schema.samples,
                 None => counts.push((schema, scan, schema.samples)),
             }
@@ -244,10 +255,9 @@ impl<'a> AnyEmitter<'a> {
         builder: &mut IndexBuilder,
     ) -> std::result::Result<Self, IndexError> {
         Ok(match &scan.samples {
-            Samples::Groups(groups) => Self::Groups(
-                groups,
-                Emitter::new(&groups.extents, segment, builder)?,
-            ),
+            Samples::Groups(groups) => {
+                Self::Groups(groups, Emitter::new(&groups.extents, segment, builder)?)
+            }
             Samples::Rows(rows) => Self::Rows(rows, RowEmitter::new(rows, segment, builder)?),
         })
     }
@@ -360,11 +370,9 @@ impl<'a> Writer<'a> {
             if scanned.rule != rule {
                 continue;
             }
+            // Rows are not joined: the request was checked.
             let Samples::Groups(groups) = &scanned.samples else {
-                return Err(IndexerError::Request(
-                    "rows have no key, so they cannot be joined: use one sample rule with `rows`"
-                        .to_owned(),
-                ));
+                continue;
             };
             for sample in 0..groups.len() {
                 let key = groups.key(sample);
@@ -397,11 +405,7 @@ impl<'a> Writer<'a> {
     }
 
     /// Samples of later rules that no sample of the first was joined with.
-    fn check_leftover(
-        &mut self,
-        by_key: &[ByKey<'a>],
-        matched: u64,
-    ) -> Result<()> {
+    fn check_leftover(&mut self, by_key: &[ByKey<'a>], matched: u64) -> Result<()> {
         for keys in &by_key[1..] {
             let lone = keys.keys().filter(|key| !by_key[0].contains_key(*key));
             // The least, so that the message does not depend on the order of a hash table.

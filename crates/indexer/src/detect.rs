@@ -147,7 +147,10 @@ fn unclear(input: &InputFile, root: &[String], tried: &[(Place, Vec<String>)]) -
         );
     }
     if let Some(name) = root.first() {
-        let _ = write!(text, "; `--sample 'rows:/{name}'` takes each row of `/{name}`");
+        let _ = write!(
+            text,
+            "; `--sample 'rows:/{name}'` takes each row of `/{name}`"
+        );
     }
     if tried.is_empty() && root.is_empty() {
         text.push_str("; it holds no data set");

@@ -4,6 +4,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use forebay_dataset::{DecodeError, ErrorKind, IndexError};
+use forebay_origin::OriginError;
 use thiserror::Error;
 
 use crate::h5::H5Error;
@@ -62,6 +63,9 @@ pub enum IndexerError {
         /// Why.
         source: IndexError,
     },
+    /// An origin file or an index that cannot be read.
+    #[error(transparent)]
+    Origin(#[from] OriginError),
     /// Stored bytes that do not decode.
     #[error("cannot decode field `{field}` of sample {sample} in `{path}`")]
     Decode {
@@ -90,11 +94,8 @@ impl IndexerError {
             Self::Damaged { .. } => ErrorKind::Corrupt,
             Self::Stale { .. } => ErrorKind::Stale,
             Self::Index { source, .. } => source.kind(),
-            Self::Decode {
-                source: DecodeError::Filter(_),
-                ..
-            } => ErrorKind::Unsupported,
-            Self::Decode { .. } => ErrorKind::Corrupt,
+            Self::Origin(source) => source.kind(),
+            Self::Decode { source, .. } => source.kind(),
         }
     }
 

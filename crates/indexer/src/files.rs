@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashSet};
 use std::fs::{self, File, Metadata};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
 use forebay_dataset::Fingerprint;
@@ -57,7 +57,8 @@ pub(crate) fn find(request: &IndexRequest) -> Result<Inputs> {
     }
     walk.linked_folders()?;
     let mut files = walk.found;
-    let hdf5 = !request.files_as_samples && files.values().any(|(file, _)| file.superblock.is_some());
+    let hdf5 =
+        !request.files_as_samples && files.values().any(|(file, _)| file.superblock.is_some());
     if hdf5 {
         refuse_strangers(&files)?;
         files.retain(|_, (file, _)| file.superblock.is_some());
@@ -256,7 +257,10 @@ impl<'a> Walk<'a> {
 /// Where the HDF5 superblock of a file begins, if it has one.
 fn superblock(path: &Path, named: bool) -> Result<Option<u64>> {
     let file = File::open(path).map_err(IndexerError::io("open", path))?;
-    let len = file.metadata().map_err(IndexerError::io("read", path))?.len();
+    let len = file
+        .metadata()
+        .map_err(IndexerError::io("read", path))?
+        .len();
     let may_have_user_block = named
         || path
             .extension()
@@ -298,10 +302,4 @@ pub(crate) fn check_unchanged(file: &File, path: &Path, wanted: Fingerprint) -> 
         path: path.to_path_buf(),
         what,
     })
-}
-
-/// Reads exactly `out.len()` bytes at `offset`.
-pub(crate) fn read_exact(file: &File, path: &Path, out: &mut [u8], offset: u64) -> Result<()> {
-    file.read_exact_at(out, offset)
-        .map_err(IndexerError::io("read", path))
 }

@@ -38,7 +38,9 @@ pub(crate) fn is_literal(pattern: &str) -> bool {
 }
 
 fn char_len(name: &[u8], at: usize) -> usize {
-    let tail = name[at + 1..].iter().take_while(|byte| **byte & 0xc0 == 0x80);
+    let tail = name[at + 1..]
+        .iter()
+        .take_while(|byte| **byte & 0xc0 == 0x80);
     1 + tail.count()
 }
 
@@ -59,7 +61,13 @@ mod tests {
         ] {
             assert!(matches(pattern, name), "{pattern} {name}");
         }
-        for (pattern, name) in [("", "a"), ("a", ""), ("?", ""), ("a*c", "abcd"), ("a", "ab")] {
+        for (pattern, name) in [
+            ("", "a"),
+            ("a", ""),
+            ("?", ""),
+            ("a*c", "abcd"),
+            ("a", "ab"),
+        ] {
             assert!(!matches(pattern, name), "{pattern} {name}");
         }
     }

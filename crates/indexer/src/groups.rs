@@ -126,7 +126,11 @@ impl<'a> GroupWalk<'a> {
         match self.within(self.file.follow(group.address, target))? {
             Some(object) => Ok(object),
             None => Err(IndexerError::Damaged {
-                place: format!("`{}` of `{}`", self.path.join("/"), self.input.path.display()),
+                place: format!(
+                    "`{}` of `{}`",
+                    self.path.join("/"),
+                    self.input.path.display()
+                ),
                 what: "it is a soft link that leads nowhere".to_owned(),
             }),
         }

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::files::{self, Inputs};
 use crate::output::write_whole;
 use crate::scan::{self, FieldFilter, Job, Scanned, parallel};
-use crate::{IndexRequest, IndexerError, Progress, SampleRule};
+use crate::{IndexRequest, IndexerError, Pattern, Progress, SampleRule};
 
 /// What was indexed.
 #[derive(Clone, Debug)]
@@ -70,9 +70,15 @@ pub(crate) fn index_bytes(
         filter.check_all_met()?;
         check_one_version(&inputs, &scans)?;
         let count = rules.len();
-        (assemble::scanned(request, &inputs, &scans, count, progress)?, rules)
+        (
+            assemble::scanned(request, &inputs, &scans, count, progress)?,
+            rules,
+        )
     } else {
-        (assemble::whole_files(request, &inputs, progress)?, Vec::new())
+        (
+            assemble::whole_files(request, &inputs, progress)?,
+            Vec::new(),
+        )
     };
     let Assembled {
         builder,
@@ -126,10 +132,7 @@ fn in_output(request: &IndexRequest, source: IndexError) -> IndexerError {
 }
 
 /// What to read, file by file, and the rules by which it is read.
-fn jobs<'a>(
-    request: &IndexRequest,
-    inputs: &'a Inputs,
-) -> Result<(Vec<SampleRule>, Vec<Job<'a>>)> {
+fn jobs<'a>(request: &IndexRequest, inputs: &'a Inputs) -> Result<(Vec<SampleRule>, Vec<Job<'a>>)> {
     if request.samples.is_empty() {
         let pattern = detect_all(inputs)?;
         let rule = SampleRule {
@@ -137,6 +140,13 @@ fn jobs<'a>(
             pattern,
         };
         return Ok((vec![rule.clone()], cover(inputs, &[rule])?));
+    }
+    let rows = |rule: &SampleRule| matches!(rule.pattern, Pattern::Rows(_));
+    if request.samples.len() > 1 && request.samples.iter().any(rows) {
+        return Err(IndexerError::Request(
+            "rows have no key, so they cannot be joined: use one sample rule with `rows`"
+                .to_owned(),
+        ));
     }
     let jobs = cover(inputs, &request.samples)?;
     Ok((request.samples.clone(), jobs))
@@ -167,7 +177,7 @@ fn cover<'a>(inputs: &'a Inputs, rules: &[SampleRule]) -> Result<Vec<Job<'a>>> {
 }
 
 /// The pattern that all files agree on.
-fn detect_all(inputs: &Inputs) -> Result<crate::Pattern> {
+fn detect_all(inputs: &Inputs) -> Result<Pattern> {
     let found = parallel(inputs.files.len(), |number| detect(&inputs.files[number]))?;
     for (number, pattern) in found.iter().enumerate() {
         if *pattern != found[0] {

@@ -19,6 +19,7 @@ mod detect;
 mod error;
 mod extents;
 mod files;
+mod flatten;
 
 mod glob;
 mod groups;
@@ -32,6 +33,7 @@ mod rows;
 mod scan;
 
 pub use error::IndexerError;
+pub use flatten::{FlattenRequest, FlattenSource, FlattenSummary, flatten};
 
 pub use index::{IndexSummary, index};
 pub use pattern::{Pattern, SampleRule};

@@ -63,11 +63,13 @@ fn write_locked<T>(
     partial: &Path,
     write: impl FnOnce(&mut BufWriter<&File>) -> Result<T>,
 ) -> Result<T> {
-    file.set_len(0).map_err(IndexerError::io("write", partial))?;
+    file.set_len(0)
+        .map_err(IndexerError::io("write", partial))?;
     let mut writer = BufWriter::with_capacity(1 << 20, file);
     let value = write(&mut writer)?;
     writer.flush().map_err(IndexerError::io("write", partial))?;
-    file.sync_all().map_err(IndexerError::io("write", partial))?;
+    file.sync_all()
+        .map_err(IndexerError::io("write", partial))?;
     Ok(value)
 }
 

@@ -136,7 +136,15 @@ mod tests {
 
     #[test]
     fn patterns_survive_a_round_trip() {
-        for text in ["*/dcomplex/*", "/", "rows", "rows:/a,/b/c", "/rows", "a=*/b", "x/*.h5=rows"] {
+        for text in [
+            "*/dcomplex/*",
+            "/",
+            "rows",
+            "rows:/a,/b/c",
+            "/rows",
+            "a=*/b",
+            "x/*.h5=rows",
+        ] {
             let rule: SampleRule = text.parse().unwrap();
             assert_eq!(rule.to_string(), text);
         }

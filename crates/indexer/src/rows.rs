@@ -167,10 +167,7 @@ impl<'a> RowEmitter<'a> {
 }
 
 impl<'a> RowField<'a> {
-    fn new(
-        array: &'a Array,
-        builder: &mut IndexBuilder,
-    ) -> std::result::Result<Self, IndexError> {
+    fn new(array: &'a Array, builder: &mut IndexBuilder) -> std::result::Result<Self, IndexError> {
         let shape = array.dims.get(1..).unwrap_or_default();
         Ok(match &array.storage {
             ArrayStorage::Contiguous { offset } => Self::Contiguous {

@@ -145,7 +145,9 @@ pub(crate) fn parallel<T: Send>(
     count: usize,
     work: impl Fn(usize) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(count);
+    let threads = thread::available_parallelism()
+        .map_or(1, usize::from)
+        .min(count);
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
     let results: Mutex<Vec<(usize, Result<T>)>> = Mutex::new(Vec::with_capacity(count));

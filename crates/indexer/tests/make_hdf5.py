@@ -207,9 +207,9 @@ def links(out):
     for name, libver in [("new", "latest"), ("old", "earliest")]:
         (out / name).mkdir()
         with h5py.File(out / name / "a.h5", "w", libver=libver) as file:
-            file["real/x"] = floats(3, 3)
+            file["real/x"] = smooth(3, 3)
             file["s/a/x"] = h5py.SoftLink("/real/x")
-            file["s/a/sub/y"] = floats(2)
+            file["s/a/sub/y"] = smooth(2)
             file["s/a/loop"] = h5py.SoftLink("/s")
             file["s/a/sub/up"] = file["s/a"]
             file["s/b"] = h5py.SoftLink("a")

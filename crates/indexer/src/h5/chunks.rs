@@ -101,7 +101,10 @@ impl Grid {
             }
         }
         chunks.sort_unstable_by_key(|chunk| chunk.grid_index);
-        if chunks.windows(2).any(|pair| pair[0].grid_index == pair[1].grid_index) {
+        if chunks
+            .windows(2)
+            .any(|pair| pair[0].grid_index == pair[1].grid_index)
+        {
             return damaged("its chunk index holds a chunk twice");
         }
         Ok(chunks)
@@ -129,7 +132,10 @@ impl Grid {
                     chunk_dims,
                     None,
                 )?;
-                return leaves.into_iter().map(|leaf| from_leaf(leaf, rank as usize)).collect();
+                return leaves
+                    .into_iter()
+                    .map(|leaf| from_leaf(leaf, rank as usize))
+                    .collect();
             }
             ChunkIndex::Single(stored) => {
                 let (size, filter_mask) = stored.unwrap_or((u64::from(self.chunk_bytes), 0));
@@ -237,8 +243,8 @@ fn from_leaf((key, address): (BTreeV1Key, u64), rank: usize) -> H5Result<ChunkEn
                 offsets,
             })
         }
-        BTreeV1Key::Group { .. } => Err(H5Error::Damaged(
-            "its chunk index is a group's".to_owned(),
-        )),
+        BTreeV1Key::Group { .. } => {
+            Err(H5Error::Damaged("its chunk index is a group's".to_owned()))
+        }
     }
 }

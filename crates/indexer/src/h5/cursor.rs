@@ -35,10 +35,7 @@ impl<'a> Fields<'a> {
     /// An unsigned integer of 1 to 8 bytes.
     pub(super) fn uint(&mut self, width: u8) -> H5Result<u64> {
         if !(1..=8).contains(&width) {
-            return super::damaged(format!(
-                "its {} has an integer of {width} bytes",
-                self.what
-            ));
+            return super::damaged(format!("its {} has an integer of {width} bytes", self.what));
         }
         let mut wide = [0_u8; 8];
         let bytes = self.bytes(usize::from(width))?;
@@ -78,5 +75,9 @@ pub(super) const fn address(value: u64, offset_size: u8) -> Option<u64> {
     } else {
         (1 << (8 * offset_size as u32)) - 1
     };
-    if value == undefined { None } else { Some(value) }
+    if value == undefined {
+        None
+    } else {
+        Some(value)
+    }
 }

@@ -143,7 +143,9 @@ pub(super) fn byte_len(shape: &[u64], element: u16) -> H5Result<u64> {
     };
     match len {
         Some(len) => Ok(len),
-        None => damaged(format!("its shape {shape:?} has more bytes than a file can")),
+        None => damaged(format!(
+            "its shape {shape:?} has more bytes than a file can"
+        )),
     }
 }
 

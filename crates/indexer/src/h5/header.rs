@@ -119,7 +119,9 @@ impl Header {
         let len = fields.uint(file.length_size)?;
         let seen = self.chunks.iter().any(|(held, _)| *held == address);
         if seen || self.chunks.len() >= MAX_CHUNKS {
-            return damaged(format!("the object header at byte {address} refers to itself"));
+            return damaged(format!(
+                "the object header at byte {address} refers to itself"
+            ));
         }
         let Ok(len) = usize::try_from(len) else {
             return damaged("an object header has no end");

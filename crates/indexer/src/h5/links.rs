@@ -66,7 +66,9 @@ impl H5File {
         let heap = LocalHeap::parse_at_storage(&self.storage, heap_address, offset, length)?;
         let heap_len = usize::try_from(heap.data_segment_size)
             .map_err(|_| H5Error::Damaged("a local heap is too large".to_owned()))?;
-        let names = self.storage.read_range(heap.data_segment_address, heap_len)?;
+        let names = self
+            .storage
+            .read_range(heap.data_segment_address, heap_len)?;
         let leaves =
             collect_btree_v1_leaves_storage(&self.storage, tree, offset, length, None, &[], None)?;
         let mut found = Vec::new();
@@ -79,7 +81,10 @@ impl H5File {
             for entry in node.entries {
                 let target = if entry.cache_type == 2 {
                     let [a, b, c, d, ..] = entry.scratch;
-                    Target::Soft(heap_text(&names, u64::from(u32::from_le_bytes([a, b, c, d])))?)
+                    Target::Soft(heap_text(
+                        &names,
+                        u64::from(u32::from_le_bytes([a, b, c, d])),
+                    )?)
                 } else {
                     Target::Hard(entry.object_header_address)
                 };
@@ -181,11 +186,15 @@ impl H5File {
         } else {
             group
         };
-        for part in path.split('/').filter(|part| !part.is_empty() && *part != ".") {
+        for part in path
+            .split('/')
+            .filter(|part| !part.is_empty() && *part != ".")
+        {
             let Some(links) = self.listing(at)? else {
                 return Ok(None);
             };
-            let Ok(found) = links.binary_search_by(|link| link.name.as_bytes().cmp(part.as_bytes()))
+            let Ok(found) =
+                links.binary_search_by(|link| link.name.as_bytes().cmp(part.as_bytes()))
             else {
                 return Ok(None);
             };
@@ -200,7 +209,12 @@ impl H5File {
     /// The links of the group at `address`, from memory if it was listed lately; `None` if it is
     /// not a group.
     fn listing(&self, address: u64) -> H5Result<Option<Arc<[Link]>>> {
-        let lock = || self.listings.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let lock = || {
+            self.listings
+                .0
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+        };
         if let Some((_, links)) = lock().iter().find(|(held, _)| *held == address) {
             return Ok(Some(Arc::clone(links)));
         }
@@ -222,7 +236,11 @@ fn heap_text(heap: &[u8], offset: u64) -> H5Result<String> {
     let text = usize::try_from(offset)
         .ok()
         .and_then(|start| heap.get(start..))
-        .and_then(|rest| rest.split(|byte| *byte == 0).next().filter(|text| text.len() < rest.len()));
+        .and_then(|rest| {
+            rest.split(|byte| *byte == 0)
+                .next()
+                .filter(|text| text.len() < rest.len())
+        });
     let Some(text) = text else {
         return damaged("a name lies outside its heap");
     };

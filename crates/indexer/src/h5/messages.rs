@@ -28,21 +28,19 @@ pub(super) fn space(body: &[u8], length_size: u8) -> H5Result<Space> {
         }
         2 => fields.u8()?,
         _ => {
-            return unsupported(
-                format!("version {version} of data spaces"),
-                Remedy::Repack,
-            );
+            return unsupported(format!("version {version} of data spaces"), Remedy::Repack);
         }
     };
     if class == 2 {
         return unsupported("an empty (null) data space", Remedy::Convert);
     }
     if rank > MAX_RANK || class > 2 || (class == 0) != (rank == 0) {
-        return damaged(format!("its data space has class {class} and {rank} dimensions"));
+        return damaged(format!(
+            "its data space has class {class} and {rank} dimensions"
+        ));
     }
-    let mut read = || -> H5Result<Vec<u64>> {
-        (0..rank).map(|_| fields.uint(length_size)).collect()
-    };
+    let mut read =
+        || -> H5Result<Vec<u64>> { (0..rank).map(|_| fields.uint(length_size)).collect() };
     let dims = read()?;
     let max_dims = (flags & 1 != 0).then(read).transpose()?;
     Ok(Space { dims, max_dims })
@@ -82,10 +80,7 @@ pub(super) fn layout(body: &[u8], offset_size: u8, length_size: u8) -> H5Result<
     let mut fields = Fields::new(body, "data layout");
     let version = fields.u8()?;
     if !(3..=5).contains(&version) {
-        return unsupported(
-            format!("version {version} of data layouts"),
-            Remedy::Repack,
-        );
+        return unsupported(format!("version {version} of data layouts"), Remedy::Repack);
     }
     match fields.u8()? {
         0 => {
@@ -149,7 +144,11 @@ fn chunked_v4(
     }
     let index = match fields.u8()? {
         1 if flags & SINGLE_FILTERED != 0 => {
-            let width = if version >= 5 { offset_size } else { length_size };
+            let width = if version >= 5 {
+                offset_size
+            } else {
+                length_size
+            };
             ChunkIndex::Single(Some((fields.uint(width)?, fields.u32()?)))
         }
         1 => ChunkIndex::Single(None),
@@ -245,10 +244,7 @@ pub(super) fn fill(body: &[u8]) -> H5Result<Fill> {
             (flags >> 2 & 3, flags & 0x10 != 0, flags & 0x20 != 0)
         }
         _ => {
-            return unsupported(
-                format!("version {version} of fill values"),
-                Remedy::Repack,
-            );
+            return unsupported(format!("version {version} of fill values"), Remedy::Repack);
         }
     };
     let len = if has_value { fields.u32()? as usize } else { 0 };

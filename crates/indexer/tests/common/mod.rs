@@ -14,29 +14,29 @@ use serde::Deserialize;
 use tempfile::TempDir;
 
 /// The files of one case of `make_hdf5.py`.
-pub struct Case {
-    pub temp: TempDir,
-    pub files: PathBuf,
-    pub samples: Vec<ExpectedSample>,
+pub(crate) struct Case {
+    pub(crate) temp: TempDir,
+    pub(crate) files: PathBuf,
+    pub(crate) samples: Vec<ExpectedSample>,
     values: Vec<u8>,
 }
 
 #[derive(Deserialize)]
-pub struct ExpectedSample {
-    pub key: Option<String>,
-    pub fields: Vec<ExpectedField>,
+pub(crate) struct ExpectedSample {
+    pub(crate) key: Option<String>,
+    pub(crate) fields: Vec<ExpectedField>,
 }
 
 #[derive(Deserialize)]
-pub struct ExpectedField {
-    pub name: String,
-    pub dtype: String,
-    pub shape: Vec<u64>,
+pub(crate) struct ExpectedField {
+    pub(crate) name: String,
+    pub(crate) dtype: String,
+    pub(crate) shape: Vec<u64>,
     offset: usize,
     len: usize,
 }
 
-pub fn python() -> PathBuf {
+pub(crate) fn python() -> PathBuf {
     let path = std::env::var_os("FOREBAY_PYTHON").map_or_else(
         || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.venv/bin/python"),
         PathBuf::from,
@@ -50,7 +50,7 @@ pub fn python() -> PathBuf {
 }
 
 impl Case {
-    pub fn make(name: &str) -> Self {
+    pub(crate) fn make(name: &str) -> Self {
         let temp = tempfile::tempdir().unwrap();
         let files = fs::canonicalize(temp.path()).unwrap().join("files");
         let made = Command::new(python())
@@ -81,23 +81,23 @@ impl Case {
         }
     }
 
-    pub fn output(&self) -> PathBuf {
+    pub(crate) fn output(&self) -> PathBuf {
         self.temp.path().join("out.forebay")
     }
 
     /// A request for all files, with the given sample rules.
-    pub fn request(&self, rules: &[&str]) -> IndexRequest {
+    pub(crate) fn request(&self, rules: &[&str]) -> IndexRequest {
         let mut request = IndexRequest::new(vec![self.files.clone()], self.output());
         request.samples = rules.iter().map(|rule| rule.parse().unwrap()).collect();
         request
     }
 
-    pub fn expected_value(&self, field: &ExpectedField) -> &[u8] {
+    pub(crate) fn expected_value(&self, field: &ExpectedField) -> &[u8] {
         &self.values[field.offset..field.offset + field.len]
     }
 
     /// Indexes and compares every byte with what h5py read.
-    pub fn check(&self, request: &IndexRequest) -> IndexSummary {
+    pub(crate) fn check(&self, request: &IndexRequest) -> IndexSummary {
         let summary = index(request, &()).unwrap_or_else(|error| panic!("{}", chain(&error)));
         let bytes = fs::read(&request.output).unwrap();
         assert_eq!(summary.index_bytes, bytes.len() as u64);
@@ -108,7 +108,7 @@ impl Case {
         summary
     }
 
-    pub fn compare(&self, index: &Index<Vec<u8>>, root: &Path) {
+    pub(crate) fn compare(&self, index: &Index<Vec<u8>>, root: &Path) {
         assert!(!self.samples.is_empty());
         assert_eq!(index.len(), self.samples.len() as u64, "number of samples");
         for (position, expected) in self.samples.iter().enumerate() {
@@ -136,21 +136,32 @@ impl Case {
         let names: Vec<&str> = index.fields().iter().map(|f| f.name.as_str()).collect();
         let mut sorted = names.clone();
         sorted.sort_unstable();
-        assert_eq!(sorted, by_name.keys().copied().collect::<Vec<_>>(), "fields");
+        assert_eq!(
+            sorted,
+            by_name.keys().copied().collect::<Vec<_>>(),
+            "fields"
+        );
         for (number, spec) in index.fields().iter().enumerate() {
             let wanted = by_name[spec.name.as_str()];
             let place = format!("sample {position} field {}", spec.name);
             assert_eq!(spec.dtype.to_string(), wanted.dtype, "{place}");
             let field = index.sample(position).unwrap().field(number).unwrap();
-            assert_eq!(field.shape().iter().collect::<Vec<_>>(), wanted.shape, "{place}");
+            assert_eq!(
+                field.shape().iter().collect::<Vec<_>>(),
+                wanted.shape,
+                "{place}"
+            );
             let found = read_field(index, root, &field);
-            assert!(found == self.expected_value(wanted), "{place}: bytes differ");
+            assert!(
+                found == self.expected_value(wanted),
+                "{place}: bytes differ"
+            );
         }
     }
 }
 
 /// Reads a field as a client would: from its segment, decoded.
-pub fn read_field(index: &Index<Vec<u8>>, root: &Path, field: &Field<'_>) -> Vec<u8> {
+pub(crate) fn read_field(index: &Index<Vec<u8>>, root: &Path, field: &Field<'_>) -> Vec<u8> {
     let segment = index.segment(field.segment()).unwrap();
     let file = File::open(root.join(segment.path)).unwrap();
     let mut out = vec![0xa5; field.decoded_len() as usize];
@@ -184,7 +195,7 @@ pub fn read_field(index: &Index<Vec<u8>>, root: &Path, field: &Field<'_>) -> Vec
 }
 
 /// An error with its causes, as a command prints it.
-pub fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(next) = cause {
@@ -195,7 +206,7 @@ pub fn chain(error: &dyn std::error::Error) -> String {
 }
 
 /// The message of the error that indexing ends in.
-pub fn refusal(request: &IndexRequest) -> (IndexerError, String) {
+pub(crate) fn refusal(request: &IndexRequest) -> (IndexerError, String) {
     let error = index(request, &()).expect_err("indexing should fail");
     assert!(!request.output.exists(), "an output was left behind");
     let text = chain(&error);

@@ -1,0 +1,130 @@
+//! Folders of plain files, and which files are found.
+
+mod common;
+
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::Path;
+
+use forebay_dataset::ErrorKind;
+use forebay_dataset::index::Index;
+use forebay_indexer::{IndexRequest, IndexSummary, index};
+
+fn tree(files: &[(&str, &[u8])]) -> tempfile::TempDir {
+    let temp = tempfile::tempdir().unwrap();
+    for (name, bytes) in files {
+        let path = temp.path().join("data").join(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, bytes).unwrap();
+    }
+    temp
+}
+
+fn request(temp: &Path) -> IndexRequest {
+    IndexRequest::new(vec![temp.join("data")], temp.join("out.forebay"))
+}
+
+fn keys(request: &IndexRequest) -> (IndexSummary, Vec<String>) {
+    let summary = index(request, &()).unwrap_or_else(|error| panic!("{}", common::chain(&error)));
+    let index = Index::parse(fs::read(&request.output).unwrap()).unwrap();
+    let keys = (0..index.len())
+        .map(|sample| index.key(sample).unwrap().unwrap().to_owned())
+        .collect();
+    (summary, keys)
+}
+
+#[test]
+fn each_file_is_a_sample_of_bytes() {
+    let temp = tree(&[
+        ("b/2.jpg", b"two"),
+        ("b/10.jpg", b""),
+        ("a.jpg", b"first"),
+        (".x", b"no"),
+    ]);
+    let request = request(temp.path());
+    let (summary, found) = keys(&request);
+    assert_eq!(found, ["a.jpg", "b/10.jpg", "b/2.jpg"]);
+    assert_eq!((summary.shards, summary.origin_bytes), (1, 8));
+    let index = Index::parse(fs::read(&request.output).unwrap()).unwrap();
+    let root = fs::canonicalize(temp.path().join("data")).unwrap();
+    assert_eq!(Path::new(index.root()), root);
+    assert_eq!(index.fields()[0].name, "data");
+    assert_eq!(index.fields()[0].dtype.to_string(), "|u1");
+    for (position, bytes) in [b"first".as_slice(), b"", b"two"].into_iter().enumerate() {
+        let field = index.sample(position as u64).unwrap().field(0).unwrap();
+        assert_eq!(common::read_field(&index, &root, &field), bytes);
+    }
+}
+
+#[test]
+fn links_are_followed_inside_the_root_only_and_once() {
+    let temp = tree(&[("a/1", b"1"), ("b/2", b"2")]);
+    let data = temp.path().join("data");
+    fs::write(temp.path().join("secret"), "outside").unwrap();
+    symlink(temp.path().join("secret"), data.join("leak")).unwrap();
+    symlink(temp.path(), data.join("up")).unwrap();
+    symlink("..", data.join("a/loop")).unwrap();
+    symlink("../b/2", data.join("a/two")).unwrap();
+    symlink("b", data.join("aa")).unwrap();
+    symlink("nowhere", data.join("dangling")).unwrap();
+    let (_, found) = keys(&request(temp.path()));
+    assert_eq!(found, ["a/1", "a/two", "b/2"]);
+}
+
+#[test]
+fn the_index_is_no_sample_of_itself() {
+    let temp = tree(&[("1", b"1")]);
+    let mut request = request(temp.path());
+    request.output = temp.path().join("data/out.forebay");
+    let (first, _) = keys(&request);
+    let (second, found) = keys(&request);
+    assert_eq!(found, ["1"]);
+    assert_eq!(first.generation, second.generation);
+}
+
+#[test]
+fn inputs_must_fit_together() {
+    let case = common::Case::make("whole_files");
+    fs::write(case.files.join("notes.txt"), "text").unwrap();
+
+    // In a folder with HDF5 files, others are beside the point.
+    let mut request = case.request(&["/"]);
+    assert_eq!(keys(&request).1, ["a", "b"]);
+    // Unless all are wanted as they are.
+    request.samples.clear();
+    request.files_as_samples = true;
+    assert_eq!(keys(&request).1, ["a.h5", "b.h5", "notes.txt"]);
+    fs::remove_file(&request.output).unwrap();
+    // A file that is named and would be left out is an error.
+    request.files_as_samples = false;
+    request.inputs.push(case.files.join("notes.txt"));
+    let (_, text) = common::refusal(&request);
+    assert!(text.contains("notes.txt` is not an HDF5 file"), "{text}");
+
+    let mut plain = case.request(&["*"]);
+    plain.inputs = vec![case.files.join("notes.txt")];
+    let (_, text) = common::refusal(&plain);
+    assert!(
+        text.contains("sample patterns are for HDF5 files"),
+        "{text}"
+    );
+
+    let mut outside = case.request(&["/"]);
+    outside.root = Some(case.temp.path().join("elsewhere"));
+    fs::create_dir(case.temp.path().join("elsewhere")).unwrap();
+    let (_, text) = common::refusal(&outside);
+    assert!(text.contains("does not lie below the root"), "{text}");
+
+    let mut missing = case.request(&["/"]);
+    missing.inputs = vec![case.files.join("nothing.h5")];
+    let (error, text) = common::refusal(&missing);
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+    assert!(text.contains("nothing.h5"), "{text}");
+}
+
+#[test]
+fn an_empty_folder_is_an_error() {
+    let temp = tree(&[(".hidden", b"x")]);
+    let (_, text) = common::refusal(&request(temp.path()));
+    assert!(text.contains("no file to index"), "{text}");
+}
