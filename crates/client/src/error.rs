@@ -50,6 +50,9 @@ pub enum ClientError {
         /// Bytes needed.
         wanted: usize,
     },
+    /// A signal ended the wait.
+    #[error("the wait for the daemon was interrupted")]
+    Interrupted,
     /// There is no daemon, and none could be started.
     #[error("no daemon serves cache folder `{folder}`")]
     NoDaemon {
@@ -72,7 +75,7 @@ impl ClientError {
             Self::Decode { source, .. } => source.kind(),
             Self::Daemon { kind, .. } => *kind,
             Self::Deadline { .. } => ErrorKind::Deadline,
-            Self::NoDaemon { .. } => ErrorKind::Unavailable,
+            Self::Interrupted | Self::NoDaemon { .. } => ErrorKind::Unavailable,
             Self::Buffer { .. } | Self::NoFolder => ErrorKind::InvalidInput,
         }
     }

@@ -28,5 +28,5 @@ mod view;
 pub use dataset::{Dataset, OpenOptions};
 pub use error::ClientError;
 pub use layout::{FIELD_ALIGN, FieldPlace};
-pub use link::{DaemonCommand, status, stop};
+pub use link::{DaemonCommand, on_signal, status, stop};
 pub use view::FieldBytes;

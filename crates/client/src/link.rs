@@ -6,9 +6,10 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::io::{self, Write};
+use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use forebay_dataset::ErrorKind;
@@ -37,6 +38,43 @@ struct Link {
     opened: HashMap<(PathBuf, Option<PathBuf>), u32>,
 }
 
+/// Asked when a signal ends a wait; true means that the wait is to be given up.
+static INTERRUPTED: OnceLock<fn() -> bool> = OnceLock::new();
+
+/// Lets the embedding program give up waits on signals (Ctrl-C in Python). First call wins.
+pub fn on_signal(interrupted: fn() -> bool) {
+    let _ = INTERRUPTED.set(interrupted);
+}
+
+/// What the wait was given up for.
+#[derive(Debug, thiserror::Error)]
+#[error("the wait was interrupted by a signal")]
+struct Interrupted;
+
+pub(crate) fn is_interrupted(error: &io::Error) -> bool {
+    error
+        .get_ref()
+        .is_some_and(|inner| inner.is::<Interrupted>())
+}
+
+/// A stream whose reads come back from a signal: to go on, or to give up.
+struct Interruptible<'a>(&'a UnixStream);
+
+impl Read for Interruptible<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        loop {
+            match self.0.read(out) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
+                    if INTERRUPTED.get().is_some_and(|interrupted| interrupted()) {
+                        return Err(io::Error::other(Interrupted));
+                    }
+                }
+                read => return read,
+            }
+        }
+    }
+}
+
 thread_local! {
     static LINKS: RefCell<HashMap<PathBuf, Link>> = RefCell::default();
 }
@@ -48,7 +86,7 @@ impl Link {
         self.stream.set_write_timeout(Some(left))?;
         self.stream.set_read_timeout(Some(left))?;
         self.stream.write_all(&request.encode())?;
-        let kind = read_frame(&mut self.stream, &mut self.payload)?
+        let kind = read_frame(&mut Interruptible(&self.stream), &mut self.payload)?
             .ok_or(io::Error::from(io::ErrorKind::UnexpectedEof))?;
         Reply::decode(kind, &self.payload).map_err(io::Error::other)
     }
@@ -123,7 +161,9 @@ fn with_link<T>(
                     return Ok(answer);
                 }
                 // Part of a frame may be left in the stream, so the link is dropped in any case.
-                Err(error) if fresh || is_timeout(&error) => return Err(error),
+                Err(error) if fresh || is_timeout(&error) || is_interrupted(&error) => {
+                    return Err(error);
+                }
                 Err(_) => {}
             }
         }

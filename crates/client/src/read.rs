@@ -145,6 +145,7 @@ impl Dataset {
             Err(error) if link::is_timeout(&error) && Instant::now() >= deadline => {
                 Err(self.late(ranges))
             }
+            Err(error) if link::is_interrupted(&error) => Err(ClientError::Interrupted),
             Err(_) => {
                 self.process().daemon.rest();
                 Ok(false)

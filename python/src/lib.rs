@@ -1,0 +1,62 @@
+//! The native half of the Python package: a thin face over the client.
+//!
+//! The hand-written half (`forebay/`) turns bytes into arrays and gives errors their classes.
+#![deny(unsafe_code)]
+
+mod dataset;
+mod errors;
+#[allow(unsafe_code)]
+mod sys;
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use pyo3::prelude::*;
+
+/// The status of the daemon that serves a cache folder, as JSON text.
+#[pyfunction]
+fn status(py: Python<'_>, cache: PathBuf, deadline_s: f64) -> PyResult<String> {
+    let deadline = deadline(deadline_s)?;
+    errors::raised(py, py.detach(|| forebay_client::status(&cache, deadline)))
+}
+
+/// Asks the daemon that serves a cache folder to stop.
+#[pyfunction]
+fn stop(py: Python<'_>, cache: PathBuf, deadline_s: f64) -> PyResult<()> {
+    let deadline = deadline(deadline_s)?;
+    errors::raised(py, py.detach(|| forebay_client::stop(&cache, deadline)))
+}
+
+/// Stable codes of every kind of error, in the order of the protocol.
+#[pyfunction]
+fn error_kinds() -> Vec<&'static str> {
+    forebay_dataset::ErrorKind::ALL
+        .iter()
+        .map(|kind| kind.code())
+        .collect()
+}
+
+pub(crate) fn deadline(seconds: f64) -> PyResult<Duration> {
+    Duration::try_from_secs_f64(seconds).map_err(|_| {
+        let message = format!("`deadline_s` must be a number of seconds, 0 or more: {seconds}");
+        pyo3::exceptions::PyValueError::new_err(message)
+    })
+}
+
+#[pymodule(gil_used = false)]
+mod _native {
+    use pyo3::prelude::*;
+
+    #[pymodule_export]
+    use super::dataset::Dataset;
+    #[pymodule_export]
+    use super::sys::View;
+    #[pymodule_export]
+    use super::{error_kinds, status, stop};
+
+    #[pymodule_init]
+    fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {
+        forebay_client::on_signal(super::errors::keep_signal);
+        module.add("__version__", env!("CARGO_PKG_VERSION"))
+    }
+}
