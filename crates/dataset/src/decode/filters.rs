@@ -119,12 +119,9 @@ impl<'a> Pipeline<'a> {
         scratch: &'s mut Scratch,
     ) -> Result<Decoded<'s>, DecodeError> {
         let wanted = self.wanted();
-        // The stage that runs last, unless a checksum lies under it: then its output is no chunk.
-        let last = self
-            .applied()
-            .next()
-            .filter(|(_, filter)| *filter != Filter::Fletcher32)
-            .map(|(nth, _)| nth);
+        // If the stage that runs last moves bytes, its output is the chunk. If it is a checksum, what
+        // lies in front of it is too long to go to the target.
+        let last = self.applied().next().map(|(nth, _)| nth);
         let (mut moved, mut len) = (false, stored.len());
         for (nth, filter) in self.applied().rev() {
             let Scratch {

@@ -1,17 +1,13 @@
 //! Makes an index file.
 
 use std::collections::{HashMap, HashSet};
-use std::io::{self, Write};
 
 use xxhash_rust::xxh3::xxh3_128;
 
-use super::check::{
-    self, ChunkedField, Grid, MAX_EQUAL_HASHES, MAX_LAYOUTS, MAX_SHARD_SEGMENTS, elements,
-};
-use super::format::{ALIGN, Header, Place, Section};
-use super::record::{CONTIGUOUS, ChunkRecord, FieldRecord, HashRecord, SegmentRecord, ShardRecord};
+use super::check::{self, ChunkedField, Grid, MAX_LAYOUTS, MAX_SHARD_SEGMENTS, elements};
+use super::record::{CONTIGUOUS, ChunkRecord, FieldRecord, SegmentRecord, ShardRecord};
 use super::{
-    ChunkLayout, ChunksRef, FieldExtent, FieldSpec, LayoutIndex, Storage, StoredChunk, keys, tables,
+    ChunkLayout, ChunksRef, FieldExtent, FieldSpec, LayoutIndex, Storage, StoredChunk, tables,
 };
 use crate::{BlockSize, Fingerprint, IndexError, REGION_BYTES, SegmentIndex};
 
@@ -20,32 +16,32 @@ use crate::{BlockSize, Fingerprint, IndexError, REGION_BYTES, SegmentIndex};
 /// Memory: 32 bytes for each field of each sample, 24 for each chunk, and the keys.
 #[derive(Debug)]
 pub struct IndexBuilder {
-    root: String,
-    fields: Vec<FieldSpec>,
-    block_size: BlockSize,
-    segments: Vec<SegmentRecord>,
-    shards: Vec<ShardRecord>,
-    paths: String,
+    pub(super) root: String,
+    pub(super) fields: Vec<FieldSpec>,
+    pub(super) block_size: BlockSize,
+    pub(super) segments: Vec<SegmentRecord>,
+    pub(super) shards: Vec<ShardRecord>,
+    pub(super) paths: String,
     /// Hashes of the paths, to find one that is added twice.
-    path_hashes: HashSet<u128>,
-    layouts: Vec<ChunkLayout>,
-    grids: Vec<Grid>,
-    layout_numbers: HashMap<ChunkLayout, u32>,
-    shapes: Vec<u64>,
-    shape_words: HashMap<Vec<u64>, u32>,
+    pub(super) path_hashes: HashSet<u128>,
+    pub(super) layouts: Vec<ChunkLayout>,
+    pub(super) grids: Vec<Grid>,
+    pub(super) layout_numbers: HashMap<ChunkLayout, u32>,
+    pub(super) shapes: Vec<u64>,
+    pub(super) shape_words: HashMap<Vec<u64>, u32>,
     /// Encoded field records, chunks and checksums, as they will lie in the file.
-    records: Vec<u8>,
-    chunks: Vec<u8>,
-    checksums: Vec<u8>,
-    runs: Vec<Run>,
-    key_ends: Vec<u64>,
-    keys: String,
-    samples: u64,
+    pub(super) records: Vec<u8>,
+    pub(super) chunks: Vec<u8>,
+    pub(super) checksums: Vec<u8>,
+    pub(super) runs: Vec<Run>,
+    pub(super) key_ends: Vec<u64>,
+    pub(super) keys: String,
+    pub(super) samples: u64,
 }
 
 /// One call of [`IndexBuilder::add_chunks`].
 #[derive(Clone, Copy, Debug)]
-struct Run {
+pub(super) struct Run {
     chunks: ChunksRef,
     segment: SegmentIndex,
 }
@@ -298,7 +294,7 @@ impl IndexBuilder {
         }
     }
 
-    fn has_keys(&self) -> bool {
+    pub(super) fn has_keys(&self) -> bool {
         self.key_ends.len() > 1
     }
 
@@ -420,104 +416,6 @@ impl IndexBuilder {
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
-
-    /// Writes the file. The same content gives the same bytes and the same generation.
-    ///
-    /// # Errors
-    /// What `out` reports, or `InvalidInput` around an [`IndexError::Unindexable`] if two samples
-    /// have one key.
-    pub fn write(self, out: &mut impl Write) -> io::Result<()> {
-        let has_keys = self.has_keys();
-        let hashes = if has_keys {
-            self.sorted_hashes()
-                .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?
-        } else {
-            Vec::new()
-        };
-        let key_ends: &[u64] = if has_keys { &self.key_ends } else { &[] };
-        let sections: [&[u8]; Section::COUNT] = [
-            self.root.as_bytes(),
-            &tables::encode_fields(&self.fields),
-            &tables::encode_layouts(&self.layouts),
-            &encoded(&self.shards, ShardRecord::encode),
-            &encoded(&self.segments, SegmentRecord::encode),
-            self.paths.as_bytes(),
-            &encoded(&self.shapes, |dim| dim.to_le_bytes()),
-            &self.records,
-            &self.chunks,
-            &encoded(key_ends, |end| end.to_le_bytes()),
-            self.keys.as_bytes(),
-            &encoded(&hashes, HashRecord::encode),
-            &self.checksums,
-        ];
-        let mut header = Header {
-            generation: 0,
-            block_size: self.block_size,
-            keys: has_keys,
-            checksums: !self.checksums.is_empty(),
-            file_len: 0,
-            samples: self.samples,
-            chunks: (self.chunks.len() / ChunkRecord::LEN) as u64,
-            segments: self.segments.len() as u32,
-            shards: self.shards.len() as u32,
-            fields: self.fields.len() as u32,
-            layouts: self.layouts.len() as u32,
-            places: [Place::default(); Section::COUNT],
-        };
-        header.seal(&sections);
-        let encoded_header = header.encode();
-        out.write_all(&encoded_header)?;
-        let mut end = encoded_header.len() as u64;
-        for (place, bytes) in header.places.iter().zip(sections) {
-            let padding = [0; ALIGN as usize];
-            out.write_all(&padding[..(place.offset - end) as usize])?;
-            out.write_all(bytes)?;
-            end = place.offset + place.len;
-        }
-        Ok(())
-    }
-
-    fn sorted_hashes(&self) -> Result<Vec<HashRecord>, IndexError> {
-        let key = |sample: u64| {
-            let (start, end) = (
-                self.key_ends[sample as usize],
-                self.key_ends[sample as usize + 1],
-            );
-            &self.keys[start as usize..end as usize]
-        };
-        let mut hashes: Vec<HashRecord> = (0..self.samples)
-            .map(|sample| HashRecord {
-                hash: keys::hash(key(sample)),
-                sample,
-            })
-            .collect();
-        hashes.sort_unstable();
-        for equal in hashes.chunk_by(|a, b| a.hash == b.hash) {
-            if equal.len() == 1 {
-                continue;
-            }
-            let mut same: Vec<(&str, u64)> =
-                equal.iter().map(|h| (key(h.sample), h.sample)).collect();
-            same.sort_unstable();
-            if let Some(pair) = same.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-                return Err(unindexable(
-                    format!("key `{}`", pair[0].0),
-                    format!("samples {} and {} both have it", pair[0].1, pair[1].1),
-                ));
-            }
-            if equal.len() > MAX_EQUAL_HASHES {
-                return Err(unindexable(
-                    format!("key `{}`", same[0].0),
-                    "over 64 keys share its hash",
-                ));
-            }
-        }
-        Ok(hashes)
-    }
-}
-
-fn encoded<T, const N: usize>(items: &[T], encode: impl Fn(&T) -> [u8; N]) -> Vec<u8> {
-    items.iter().flat_map(encode).collect()
 }
 
 fn ends_after(offset: u64, len: u64, size: u64) -> bool {
@@ -529,7 +427,7 @@ fn contains(run: ChunksRef, part: ChunksRef) -> bool {
     run.first <= part.first && end(part).is_some_and(|part| end(run).is_some_and(|run| part <= run))
 }
 
-fn unindexable(what: impl Into<String>, why: impl Into<String>) -> IndexError {
+pub(super) fn unindexable(what: impl Into<String>, why: impl Into<String>) -> IndexError {
     IndexError::Unindexable {
         what: what.into(),
         why: why.into(),

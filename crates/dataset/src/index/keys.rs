@@ -96,7 +96,7 @@ fn lower_bound(entries: &[Entry], wanted: u64) -> usize {
 /// An entry close to where `wanted` belongs among evenly spread hashes; there is at least one.
 fn near(entries: &[Entry], wanted: u64) -> usize {
     let count = entries.len();
-    let entries_in = |hashes: u64| (u128::from(hashes) * count as u128 >> 64) as usize;
+    let entries_in = |hashes: u64| ((u128::from(hashes) * count as u128) >> 64) as usize;
     let mut at = entries_in(wanted);
     for _ in 0..2 {
         let found = HashRecord::decode(&entries[at]).hash;

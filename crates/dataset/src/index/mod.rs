@@ -9,13 +9,16 @@ mod format;
 mod keys;
 mod read;
 mod record;
+mod sample;
 mod shape;
 mod tables;
 mod verify;
 mod view;
+mod write;
 
 pub use build::IndexBuilder;
-pub use read::{Chunk, Chunks, Field, Index, Sample, Segment};
+pub use read::{Index, Segment};
+pub use sample::{Chunk, Chunks, Field, Sample};
 pub use shape::Shape;
 
 use crate::DType;

@@ -2,8 +2,9 @@
 
 use super::check::{self, ChunkedField};
 use super::format::{Header, Section, damaged};
-use super::read::{Chunks, Field, Segment};
+use super::read::Segment;
 use super::record::{CONTIGUOUS, ChunkRecord, FieldRecord, SegmentRecord, ShardRecord};
+use super::sample::{Chunks, Field};
 use super::shape::Shape;
 use super::tables::ParsedLayout;
 use super::{ChunkLayout, FieldSpec};

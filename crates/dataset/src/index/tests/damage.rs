@@ -3,6 +3,7 @@
 use proptest::prelude::*;
 
 use super::*;
+use crate::IndexError;
 use crate::index::format::{Header, Section, crc32c};
 
 /// Calls everything there is, on every sample, segment and shard, real or not.
@@ -91,8 +92,6 @@ fn with_header_crc(bytes: &mut [u8]) -> Result<Header, IndexError> {
     Header::decode(bytes)
 }
 
-use crate::IndexError;
-
 #[test]
 fn every_changed_byte_is_found() {
     let whole = bytes_of(small());
@@ -169,11 +168,121 @@ fn a_path_that_leads_out_of_the_root_is_refused() {
     }
 }
 
+/// Offset of a section of [`small`].
+fn place_of(bytes: &[u8], section: Section) -> usize {
+    Header::decode(bytes).unwrap().places[section as usize].offset as usize
+}
+
+/// Nonsense that checksums cannot find, since whoever wrote it made them fit.
+#[test]
+fn verify_finds_contradictions_behind_right_checksums() {
+    let whole = bytes_of(small());
+    for (what, section, at, bytes) in [
+        (
+            "shard is longer than its segments",
+            Section::Shards,
+            8,
+            &70_537u64.to_le_bytes()[..],
+        ),
+        ("shard lists a segment too few", Section::Shards, 4, &[1]),
+        (
+            "segment begins a block later",
+            Section::Segments,
+            48 + 18,
+            &[2],
+        ),
+        ("shape has another rank", Section::Shapes, 0, &[1]),
+        (
+            "field names a shape that is not there",
+            Section::Records,
+            20,
+            &[200],
+        ),
+        (
+            "field names a layout that is not there",
+            Section::Records,
+            32 + 24,
+            &[1],
+        ),
+        (
+            "field names a chunk that is not there",
+            Section::Records,
+            32,
+            &[2],
+        ),
+        ("chunk lies in other rows", Section::Chunks, 0, &[1]),
+        ("chunk is empty", Section::Chunks, 16, &[0]),
+        ("chunk ends after its file", Section::Chunks, 10, &[1]),
+        ("first key begins late", Section::KeyOffsets, 0, &[1]),
+        ("keys overlap", Section::KeyOffsets, 8, &[7]),
+        ("keys are alike", Section::KeyBytes, 0, b"twotwo"),
+        ("key has another hash", Section::KeyBytes, 0, b"onx"),
+        ("hash names another sample", Section::KeyHashes, 8, &[0]),
+    ] {
+        let mut changed = whole.clone();
+        let at = place_of(&whole, section) + at;
+        changed[at..at + bytes.len()].copy_from_slice(bytes);
+        assert_ne!(changed, whole, "{what}");
+        reseal(&mut changed);
+        let refused = Index::parse(changed).and_then(|index| index.verify());
+        assert!(matches!(refused, Err(IndexError::Damaged(_))), "{what}");
+    }
+}
+
+#[test]
+fn verify_finds_two_samples_with_one_key() {
+    let mut bytes = bytes_of(small());
+    let at = |section| place_of(&bytes, section);
+    let (keys, hashes) = (at(Section::KeyBytes), at(Section::KeyHashes));
+    bytes[keys..keys + 6].copy_from_slice(b"twotwo");
+    let hash = crate::index::keys::hash("two").to_le_bytes();
+    for (nth, sample) in [(0, 0u64), (1, 1)] {
+        let entry = hashes + nth * 16;
+        bytes[entry..entry + 8].copy_from_slice(&hash);
+        bytes[entry + 8..entry + 16].copy_from_slice(&sample.to_le_bytes());
+    }
+    reseal(&mut bytes);
+    let refused = Index::parse(bytes).unwrap().verify().unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "index is damaged: key `two` occurs twice"
+    );
+}
+
+#[test]
+fn a_key_is_found_by_its_bytes_and_not_by_its_hash_alone() {
+    let mut bytes = bytes_of(small());
+    let at = place_of(&bytes, Section::KeyBytes);
+    bytes[at..at + 3].copy_from_slice(b"onx");
+    reseal(&mut bytes);
+    let index = Index::parse(bytes).unwrap();
+    assert_eq!(index.find("one"), Ok(None));
+}
+
+#[test]
+fn verify_names_the_section_and_finds_a_false_generation() {
+    let whole = bytes_of(small());
+    let mut changed = whole.clone();
+    changed[place_of(&whole, Section::Chunks)] ^= 1;
+    let refused = Index::parse(changed).unwrap().verify().unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .contains("section `chunks` fails its checksum"),
+        "{refused}"
+    );
+
+    let mut changed = whole;
+    changed[16] ^= 1;
+    with_header_crc(&mut changed).unwrap();
+    let refused = Index::parse(changed).unwrap().verify().unwrap_err();
+    assert!(refused.to_string().contains("generation"), "{refused}");
+}
+
 #[test]
 fn an_extent_outside_its_segment_is_refused() {
     let whole = bytes_of(small());
-    let header = Header::decode(&whole).unwrap();
-    let records = header.places[Section::Records as usize].offset as usize;
+    let records = place_of(&whole, Section::Records);
     for offset in [61, u64::MAX, u64::MAX - 39] {
         let mut bytes = whole.clone();
         bytes[records..records + 8].copy_from_slice(&offset.to_le_bytes());

@@ -1,0 +1,110 @@
+//! Writes what a builder collected.
+
+use std::io::{self, Write};
+
+use super::build::{IndexBuilder, unindexable};
+use super::check::MAX_EQUAL_HASHES;
+use super::format::{ALIGN, Header, Place, Section};
+use super::record::{ChunkRecord, HashRecord, SegmentRecord, ShardRecord};
+use super::{keys, tables};
+use crate::IndexError;
+
+impl IndexBuilder {
+    /// Writes the file. The same content gives the same bytes and the same generation.
+    ///
+    /// # Errors
+    /// What `out` reports, or `InvalidInput` around an [`IndexError::Unindexable`] if two samples
+    /// have one key.
+    pub fn write(self, out: &mut impl Write) -> io::Result<()> {
+        let has_keys = self.has_keys();
+        let hashes = if has_keys {
+            self.sorted_hashes()
+                .map_err(|e| io::Error::new(io::ErrorKind::InvalidInput, e))?
+        } else {
+            Vec::new()
+        };
+        let key_ends: &[u64] = if has_keys { &self.key_ends } else { &[] };
+        let sections: [&[u8]; Section::COUNT] = [
+            self.root.as_bytes(),
+            &tables::encode_fields(&self.fields),
+            &tables::encode_layouts(&self.layouts),
+            &encoded(&self.shards, ShardRecord::encode),
+            &encoded(&self.segments, SegmentRecord::encode),
+            self.paths.as_bytes(),
+            &encoded(&self.shapes, |dim| dim.to_le_bytes()),
+            &self.records,
+            &self.chunks,
+            &encoded(key_ends, |end| end.to_le_bytes()),
+            self.keys.as_bytes(),
+            &encoded(&hashes, HashRecord::encode),
+            &self.checksums,
+        ];
+        let mut header = Header {
+            generation: 0,
+            block_size: self.block_size,
+            keys: has_keys,
+            checksums: !self.checksums.is_empty(),
+            file_len: 0,
+            samples: self.samples,
+            chunks: (self.chunks.len() / ChunkRecord::LEN) as u64,
+            segments: self.segments.len() as u32,
+            shards: self.shards.len() as u32,
+            fields: self.fields.len() as u32,
+            layouts: self.layouts.len() as u32,
+            places: [Place::default(); Section::COUNT],
+        };
+        header.seal(&sections);
+        let encoded_header = header.encode();
+        out.write_all(&encoded_header)?;
+        let mut end = encoded_header.len() as u64;
+        for (place, bytes) in header.places.iter().zip(sections) {
+            let padding = [0; ALIGN as usize];
+            out.write_all(&padding[..(place.offset - end) as usize])?;
+            out.write_all(bytes)?;
+            end = place.offset + place.len;
+        }
+        Ok(())
+    }
+
+    fn sorted_hashes(&self) -> Result<Vec<HashRecord>, IndexError> {
+        let key = |sample: u64| {
+            let (start, end) = (
+                self.key_ends[sample as usize],
+                self.key_ends[sample as usize + 1],
+            );
+            &self.keys[start as usize..end as usize]
+        };
+        let mut hashes: Vec<HashRecord> = (0..self.samples)
+            .map(|sample| HashRecord {
+                hash: keys::hash(key(sample)),
+                sample,
+            })
+            .collect();
+        hashes.sort_unstable();
+        for equal in hashes.chunk_by(|a, b| a.hash == b.hash) {
+            if equal.len() == 1 {
+                continue;
+            }
+            let mut same: Vec<(&str, u64)> =
+                equal.iter().map(|h| (key(h.sample), h.sample)).collect();
+            same.sort_unstable();
+            if let Some(pair) = same.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+                return Err(unindexable(
+                    format!("key `{}`", pair[0].0),
+                    format!("samples {} and {} both have it", pair[0].1, pair[1].1),
+                ));
+            }
+            if equal.len() > MAX_EQUAL_HASHES {
+                return Err(unindexable(
+                    format!("key `{}`", same[0].0),
+                    "over 64 keys share its hash",
+                ));
+            }
+        }
+        Ok(hashes)
+    }
+}
+
+fn encoded<T, const N: usize>(items: &[T], encode: impl Fn(&T) -> [u8; N]) -> Vec<u8> {
+    items.iter().flat_map(encode).collect()
+}
