@@ -55,8 +55,11 @@ enum Cli {
     Simulate {
         #[arg(long, default_value = "lustre")]
         profile: String,
-        #[arg(long, default_value_t = 2)]
+        /// Reads of a sample.
+        #[arg(long, default_value_t = 30)]
         reads: u32,
+        #[arg(long, default_value_t = 8)]
+        workers: u32,
         #[arg(long, default_value_t = 5120)]
         iterations: u32,
         /// A worker loads a whole batch, as PyTorch's do, this many batches ahead.
@@ -131,6 +134,7 @@ fn run(cli: Cli) -> Result<()> {
         Cli::Simulate {
             profile,
             reads,
+            workers,
             iterations,
             prefetch,
         } => {
@@ -140,6 +144,7 @@ fn run(cli: Cli) -> Result<()> {
             let training = Loop {
                 iterations,
                 reads_per_sample: reads,
+                workers,
                 loader,
                 ..Loop::default()
             };

@@ -35,7 +35,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 #[serde(rename_all = "lowercase", tag = "command", deny_unknown_fields)]
 pub enum Command {
     /// Tell what was served and what is in force.
-    Status,
+    Status {},
     /// Set fields of the profile: `read.median_ms=5`. A value `none` takes a field out.
     Set {
         /// Dotted key, `=`, TOML value. All hold or none does.
@@ -47,9 +47,9 @@ pub enum Command {
         rule: FaultRule,
     },
     /// Remove every fault and release what hangs.
-    Clear,
+    Clear {},
     /// Release what hangs; the faults stay.
-    Release,
+    Release {},
 }
 
 /// What the emulator did so far and what is in force.
@@ -129,7 +129,7 @@ impl Control {
     /// # Errors
     /// [`Error::Control`] if the emulator is gone.
     pub fn clear(&self) -> Result<Status> {
-        self.ask(&Command::Clear)
+        self.ask(&Command::Clear {})
     }
 
     /// Release what hangs.
@@ -137,7 +137,7 @@ impl Control {
     /// # Errors
     /// [`Error::Control`] if the emulator is gone.
     pub fn release(&self) -> Result<Status> {
-        self.ask(&Command::Release)
+        self.ask(&Command::Release {})
     }
 
     /// What was served and what is in force.
@@ -145,7 +145,7 @@ impl Control {
     /// # Errors
     /// [`Error::Control`] if the emulator is gone.
     pub fn status(&self) -> Result<Status> {
-        self.ask(&Command::Status)
+        self.ask(&Command::Status {})
     }
 
     fn ask(&self, command: &Command) -> Result<Status> {
@@ -395,7 +395,7 @@ mod tests {
     #[test]
     fn unknown_commands_and_fields_are_refused() {
         let parse = serde_json::from_str::<Command>;
-        assert_eq!(parse("{\"command\":\"status\"}").unwrap(), Command::Status);
+        assert_eq!(parse("{\"command\":\"status\"}").unwrap(), Command::Status {});
         for text in [
             "{\"command\":\"stop\"}",
             "{\"command\":\"clear\",\"all\":1}",

@@ -21,7 +21,7 @@ use crate::trace::Trace;
 use crate::tree::Tree;
 
 /// How long an unmount waits for programs that still use the mount before it cuts them off.
-const GRACE: Duration = Duration::from_secs(3);
+const GRACE: Duration = Duration::from_secs(1);
 
 /// What to mount where, and how.
 #[derive(Clone, Debug)]

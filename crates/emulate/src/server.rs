@@ -169,8 +169,8 @@ impl Server {
     /// Carry out a command. Nothing changes if it is refused.
     pub(crate) fn apply(&self, command: Command) -> Result<Status> {
         match command {
-            Command::Status => {}
-            Command::Release => self.engine.release(),
+            Command::Status {} => {}
+            Command::Release {} => self.engine.release(),
             Command::Set { assignments } => {
                 self.change(|settings| settings.assign(&assignments))?;
             }
@@ -181,7 +181,7 @@ impl Server {
                     Ok(next)
                 })?;
             }
-            Command::Clear => {
+            Command::Clear {} => {
                 self.change(|settings| {
                     Ok(ProfileSettings {
                         faults: Vec::new(),
