@@ -31,7 +31,7 @@ impl<'a> Sample<'a> {
         self.index
     }
 
-    /// Field number `field`, in the order of [`Index::fields`]. No allocation.
+    /// Field number `field`, in the order of [`super::Index::fields`]. No allocation.
     ///
     /// # Errors
     /// [`IndexError::NoField`], or [`IndexError::Damaged`] if its record is not sound.
