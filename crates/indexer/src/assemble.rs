@@ -17,7 +17,6 @@ use crate::{IndexRequest, IndexerError, Progress, Stage};
 pub(crate) struct Assembled {
     pub(crate) builder: IndexBuilder,
     pub(crate) fields: Vec<FieldSpec>,
-    pub(crate) segments: u64,
     /// Samples left out since their fields differ.
     pub(crate) skipped: u64,
 }
@@ -75,7 +74,6 @@ pub(crate) fn whole_files(
     Ok(Assembled {
         builder,
         fields: vec![field],
-        segments: inputs.files.len() as u64,
         skipped: 0,
     })
 }
@@ -131,7 +129,6 @@ pub(crate) fn scanned(
     Ok(Assembled {
         builder: writer.builder,
         fields,
-        segments: segments.len() as u64,
         skipped: writer.skipped,
     })
 }
@@ -155,8 +152,11 @@ fn common_schema<'a>(
         }
     }
     let mut best = 0;
-    for (position, (.., count)) in counts.iter().enumerate() {
-        if *count > counts[best].2 {
+    for (position, (schema, _, count)) in counts.iter().enumerate() {
+        // Groups that hold nothing wanted are no samples, however many there are.
+        let rank = |schema: &Schema, count: u64| (!schema.fields.is_empty(), count);
+        let (known, _, most) = &counts[best];
+        if rank(schema, *count) > rank(known, *most) {
             best = position;
         }
     }

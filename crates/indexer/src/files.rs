@@ -15,6 +15,46 @@ const HDF5_EXTENSIONS: [&str; 10] = [
     "h5", "hdf5", "hdf", "he5", "nc", "nc4", "h5ad", "mat", "loom", "cool",
 ];
 
+/// Extensions of files that are never HDF5. They are not opened: there may be millions.
+const OTHER_EXTENSIONS: [&str; 36] = [
+    "avi",
+    "bmp",
+    "bz2",
+    "csv",
+    "flac",
+    "gif",
+    "gz",
+    "jpeg",
+    "jpg",
+    "json",
+    "jsonl",
+    "md",
+    "mkv",
+    "mov",
+    "mp3",
+    "mp4",
+    "npy",
+    "npz",
+    "ogg",
+    "parquet",
+    "pdf",
+    "png",
+    "pt",
+    "pth",
+    "safetensors",
+    "tar",
+    "tif",
+    "tiff",
+    "tsv",
+    "txt",
+    "wav",
+    "webp",
+    "xml",
+    "yaml",
+    "zip",
+    "zst",
+];
+
 /// One input file.
 #[derive(Clone, Debug)]
 pub(crate) struct InputFile {
@@ -62,9 +102,11 @@ pub(crate) fn find(request: &IndexRequest) -> Result<Inputs> {
     if hdf5 {
         refuse_strangers(&files)?;
         files.retain(|_, (file, _)| file.superblock.is_some());
-    } else if !request.samples.is_empty() {
+    } else if !request.samples.is_empty() || !request.fields.is_empty() {
         return Err(IndexerError::Request(
-            "sample patterns are for HDF5 files, and there is none among the inputs".to_owned(),
+            "sample patterns and field names are for HDF5 files, and there is none among the \
+             inputs"
+                .to_owned(),
         ));
     }
     if files.is_empty() {
@@ -256,20 +298,19 @@ impl<'a> Walk<'a> {
 
 /// Where the HDF5 superblock of a file begins, if it has one.
 fn superblock(path: &Path, named: bool) -> Result<Option<u64>> {
+    let extension = path.extension().and_then(|extension| extension.to_str());
+    let extension = extension.unwrap_or_default().to_ascii_lowercase();
+    if !named && OTHER_EXTENSIONS.contains(&extension.as_str()) {
+        return Ok(None);
+    }
     let file = File::open(path).map_err(IndexerError::io("open", path))?;
-    let len = file
-        .metadata()
-        .map_err(IndexerError::io("read", path))?
-        .len();
-    let may_have_user_block = named
-        || path
-            .extension()
-            .and_then(|extension| extension.to_str())
-            .is_some_and(|extension| {
-                HDF5_EXTENSIONS.contains(&extension.to_ascii_lowercase().as_str())
-            });
-    // For other files, one look at the first bytes is enough: there may be millions.
-    let searched = if may_have_user_block { len } else { len.min(8) };
+    let metadata = file.metadata().map_err(IndexerError::io("read", path))?;
+    // For files of other kinds, one look at the first bytes is enough.
+    let searched = if named || HDF5_EXTENSIONS.contains(&extension.as_str()) {
+        metadata.len()
+    } else {
+        metadata.len().min(8)
+    };
     h5::signature_offset(&file, searched).map_err(IndexerError::io("read", path))
 }
 

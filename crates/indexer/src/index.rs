@@ -1,10 +1,12 @@
 //! `forebay index`: from files to one index file.
 
-use std::io::{self, Write};
+use std::fs;
+use std::io;
 use std::time::Instant;
 
-use forebay_dataset::IndexError;
-use forebay_dataset::index::{FieldSpec, Index};
+use forebay_dataset::index::FieldSpec;
+use forebay_dataset::{IndexError, SegmentIndex};
+use forebay_origin::IndexFile;
 
 use crate::assemble::{self, Assembled};
 use crate::detect::detect;
@@ -47,69 +49,75 @@ pub struct IndexSummary {
 pub fn index(request: &IndexRequest, progress: &dyn Progress) -> Result<IndexSummary> {
     // Only for the summary; nothing depends on it.
     let started = Instant::now();
-    let (bytes, mut summary) = index_bytes(request, progress)?;
-    write_whole(&request.output, |out| {
-        out.write_all(&bytes)
-            .map_err(IndexerError::io("write", &request.output))
-    })?;
-    summary.seconds = started.elapsed().as_secs_f64();
-    Ok(summary)
-}
-
-/// Indexes the inputs of `request` into memory. Nothing is written.
-pub(crate) fn index_bytes(
-    request: &IndexRequest,
-    progress: &dyn Progress,
-) -> Result<(Vec<u8>, IndexSummary)> {
-    let started = Instant::now();
-    let inputs = files::find(request)?;
-    let (assembled, rules) = if inputs.hdf5 {
-        let filter = FieldFilter::new(&request.fields);
-        let (rules, jobs) = jobs(request, &inputs)?;
-        let scans = scan::run(&jobs, &filter, progress)?;
-        filter.check_all_met()?;
-        check_one_version(&inputs, &scans)?;
-        let count = rules.len();
-        (
-            assemble::scanned(request, &inputs, &scans, count, progress)?,
-            rules,
-        )
-    } else {
-        (
-            assemble::whole_files(request, &inputs, progress)?,
-            Vec::new(),
-        )
-    };
+    let found = gather(request, progress)?;
     let Assembled {
         builder,
         fields,
-        segments,
         skipped,
-    } = assembled;
-    let mut bytes = Vec::new();
-    builder
-        .write(&mut bytes)
-        .map_err(|error| unwritten(request, error))?;
-    let index = Index::parse(bytes.as_slice()).map_err(|error| in_output(request, error))?;
-    let mut origin_bytes = 0;
-    for segment in 0..index.segment_count() {
-        let segment = index.segment(forebay_dataset::SegmentIndex(segment));
-        let segment = segment.map_err(|error| in_output(request, error))?;
-        origin_bytes += segment.fingerprint.size;
-    }
-    let summary = IndexSummary {
+    } = found.assembled;
+    write_whole(&request.output, |out| {
+        builder
+            .write(out)
+            .map_err(|error| unwritten(request, error))
+    })?;
+    let index = IndexFile::open(&request.output)?;
+    let metadata = fs::metadata(&request.output);
+    Ok(IndexSummary {
         samples: index.len(),
         skipped,
         fields,
-        segments,
+        segments: u64::from(index.segment_count()),
         shards: u64::from(index.shard_count()),
-        rules,
-        origin_bytes,
-        index_bytes: bytes.len() as u64,
+        rules: found.rules,
+        origin_bytes: origin_bytes(&index).map_err(|error| in_output(request, error))?,
+        index_bytes: metadata
+            .map_err(IndexerError::io("read", &request.output))?
+            .len(),
         generation: index.generation(),
         seconds: started.elapsed().as_secs_f64(),
-    };
-    Ok((bytes, summary))
+    })
+}
+
+fn origin_bytes(index: &IndexFile) -> std::result::Result<u64, IndexError> {
+    (0..index.segment_count()).try_fold(0, |sum: u64, number| {
+        let segment = index.segment(SegmentIndex(number))?;
+        Ok(sum.saturating_add(segment.fingerprint.size))
+    })
+}
+
+/// The index of the inputs of `request`, in memory. Nothing is written.
+pub(crate) fn index_bytes(request: &IndexRequest, progress: &dyn Progress) -> Result<Vec<u8>> {
+    let mut bytes = Vec::new();
+    gather(request, progress)?
+        .assembled
+        .builder
+        .write(&mut bytes)
+        .map_err(|error| unwritten(request, error))?;
+    Ok(bytes)
+}
+
+struct Gathered {
+    assembled: Assembled,
+    rules: Vec<SampleRule>,
+}
+
+fn gather(request: &IndexRequest, progress: &dyn Progress) -> Result<Gathered> {
+    let inputs = files::find(request)?;
+    if !inputs.hdf5 {
+        return Ok(Gathered {
+            assembled: assemble::whole_files(request, &inputs, progress)?,
+            rules: Vec::new(),
+        });
+    }
+    let filter = FieldFilter::new(&request.fields);
+    let (rules, jobs) = jobs(request, &inputs)?;
+    let scans = scan::run(&jobs, &filter, progress)?;
+    filter.check_all_met()?;
+    check_one_version(&inputs, &scans)?;
+    Ok(Gathered {
+        assembled: assemble::scanned(request, &inputs, &scans, rules.len(), progress)?,
+        rules,
+    })
 }
 
 /// The builder's writer wraps what it finds wrong (a repeated key) in an I/O error.

@@ -28,22 +28,7 @@ pub(crate) fn scan(
     names: &[String],
     filter: &FieldFilter,
 ) -> Result<RowSamples> {
-    let mut named = Vec::new();
-    if names.is_empty() {
-        let root = file.object(file.root());
-        let links = root.and_then(|root| file.links(&root));
-        for link in links.map_err(IndexerError::h5(&input.path, ""))? {
-            if filter.may_hold(&link.name) {
-                named.push((link.name, link.target, false));
-            }
-        }
-    } else {
-        for name in names {
-            if filter.may_hold(name) {
-                named.push((name.clone(), Target::Soft(format!("/{name}")), true));
-            }
-        }
-    }
+    let named = named(input, file, names, filter)?;
     let mut fields = Vec::new();
     let mut arrays = Vec::new();
     for (name, target, wanted) in named {
@@ -80,6 +65,29 @@ pub(crate) fn scan(
         },
         arrays,
     })
+}
+
+/// The links to look at, and whether each has to lead to a data set.
+fn named(
+    input: &InputFile,
+    file: &H5File,
+    names: &[String],
+    filter: &FieldFilter,
+) -> Result<Vec<(String, Target, bool)>> {
+    let mut named = Vec::new();
+    if names.is_empty() {
+        let root = file.object(file.root());
+        let links = root.and_then(|root| file.links(&root));
+        for link in links.map_err(IndexerError::h5(&input.path, ""))? {
+            named.push((link.name, link.target, false));
+        }
+    } else {
+        for name in names {
+            named.push((name.clone(), Target::Soft(format!("/{name}")), true));
+        }
+    }
+    named.retain(|(name, ..)| filter.may_hold(name));
+    Ok(named)
 }
 
 fn common_rows(input: &InputFile, fields: &[FieldSpec], arrays: &[Array]) -> Result<u64> {

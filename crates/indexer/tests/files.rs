@@ -1,4 +1,5 @@
 //! Folders of plain files, and which files are found.
+#![allow(clippy::unwrap_used, reason = "a test ends where a step of it fails")]
 
 mod common;
 
@@ -104,10 +105,7 @@ fn inputs_must_fit_together() {
     let mut plain = case.request(&["*"]);
     plain.inputs = vec![case.files.join("notes.txt")];
     let (_, text) = common::refusal(&plain);
-    assert!(
-        text.contains("sample patterns are for HDF5 files"),
-        "{text}"
-    );
+    assert!(text.contains("are for HDF5 files"), "{text}");
 
     let mut outside = case.request(&["/"]);
     outside.root = Some(case.temp.path().join("elsewhere"));

@@ -1,4 +1,5 @@
 //! Packed shards hold the same bytes, however often the run was interrupted.
+#![allow(clippy::unwrap_used, reason = "a test ends where a step of it fails")]
 
 mod common;
 

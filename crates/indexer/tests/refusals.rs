@@ -1,4 +1,5 @@
 //! What is not understood is refused by name; what is damaged ends in an error.
+#![allow(clippy::unwrap_used, reason = "a test ends where a step of it fails")]
 
 mod common;
 

@@ -170,7 +170,7 @@ impl<'a, B: AsRef<[u8]>> Copier<'a, B> {
         let (first, end) = (field.rows.first_row, field.rows.first_row + field.rows.rows);
         let in_one_chunk_row = first / rows_per_chunk == (end - 1) / rows_per_chunk;
         if in_one_chunk_row && field.rows.rows < rows_per_chunk && chunk_row_bytes <= BAND {
-            return self.from_band(field, chunks, row_bytes, packing);
+            return self.slice_of_band(field, chunks, row_bytes, packing);
         }
         if row_bytes > MAX_BAND {
             return Err(IndexerError::Request(format!(
@@ -201,7 +201,7 @@ impl<'a, B: AsRef<[u8]>> Copier<'a, B> {
     }
 
     /// A field that is part of a row of chunks: the whole row of chunks is decoded and kept.
-    fn from_band<W: Write>(
+    fn slice_of_band<W: Write>(
         &mut self,
         field: &Chunked<'_>,
         chunks: Vec<Chunk>,

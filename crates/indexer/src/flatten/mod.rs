@@ -114,7 +114,7 @@ pub fn flatten(request: &FlattenRequest, progress: &dyn Progress) -> Result<Flat
         }
         FlattenSource::Inputs(inputs) => {
             refuse_inside(request, &inputs.inputs)?;
-            let (bytes, _) = index_bytes(inputs, progress)?;
+            let bytes = index_bytes(inputs, progress)?;
             let path = inputs.inputs.first().cloned().unwrap_or_default();
             let index = Index::parse(bytes).map_err(in_index(&path))?;
             let root = PathBuf::from(index.root());

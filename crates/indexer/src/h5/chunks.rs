@@ -119,33 +119,10 @@ impl Grid {
     ) -> H5Result<Vec<ChunkEntry>> {
         let (storage, offset, length) = (&file.storage, file.offset_size, file.length_size);
         let (dims, chunk_dims) = (&self.dims, &self.chunk_dims);
-        let rank = dims.len();
+        let rank = dims.len() as u32;
         Ok(match index {
-            ChunkIndex::BTreeV1 => {
-                let rank = rank as u32;
-                let leaves = collect_btree_v1_leaves_storage(
-                    storage,
-                    at,
-                    offset,
-                    length,
-                    Some(rank),
-                    chunk_dims,
-                    None,
-                )?;
-                return leaves
-                    .into_iter()
-                    .map(|leaf| from_leaf(leaf, rank as usize))
-                    .collect();
-            }
-            ChunkIndex::Single(stored) => {
-                let (size, filter_mask) = stored.unwrap_or((u64::from(self.chunk_bytes), 0));
-                vec![ChunkEntry {
-                    address: at,
-                    size,
-                    filter_mask,
-                    offsets: vec![0; rank],
-                }]
-            }
+            ChunkIndex::BTreeV1 => return self.tree_entries(file, at),
+            ChunkIndex::Single(stored) => vec![self.single_entry(at, stored)],
             ChunkIndex::Implicit => collect_implicit_chunk_entries(
                 at,
                 dims,
@@ -157,26 +134,42 @@ impl Grid {
             ChunkIndex::FixedArray => collect_fixed_array_chunk_entries_storage(
                 storage, at, offset, length, dims, chunk_dims, None,
             )?,
-            ChunkIndex::ExtensibleArray => collect_extensible_array_chunk_entries_storage(
-                storage,
-                at,
-                offset,
-                length,
-                dims,
-                space.max_dims.as_deref(),
-                chunk_dims,
-                None,
-            )?,
+            ChunkIndex::ExtensibleArray => {
+                let max_dims = space.max_dims.as_deref();
+                collect_extensible_array_chunk_entries_storage(
+                    storage, at, offset, length, dims, max_dims, chunk_dims, None,
+                )?
+            }
             ChunkIndex::BTreeV2 => collect_v2_chunk_entries_storage(
-                storage,
-                at,
-                offset,
-                length,
-                rank as u32,
-                chunk_dims,
-                None,
+                storage, at, offset, length, rank, chunk_dims, None,
             )?,
         })
+    }
+
+    fn tree_entries(&self, file: &H5File, at: u64) -> H5Result<Vec<ChunkEntry>> {
+        let leaves = collect_btree_v1_leaves_storage(
+            &file.storage,
+            at,
+            file.offset_size,
+            file.length_size,
+            Some(self.dims.len() as u32),
+            &self.chunk_dims,
+            None,
+        )?;
+        leaves
+            .into_iter()
+            .map(|leaf| from_leaf(leaf, self.dims.len()))
+            .collect()
+    }
+
+    fn single_entry(&self, at: u64, stored: Option<(u64, u32)>) -> ChunkEntry {
+        let (size, filter_mask) = stored.unwrap_or((u64::from(self.chunk_bytes), 0));
+        ChunkEntry {
+            address: at,
+            size,
+            filter_mask,
+            offsets: vec![0; self.dims.len()],
+        }
     }
 
     /// `None` for a chunk outside the data set: HDF5 keeps some when a data set shrinks.

@@ -20,7 +20,7 @@ use super::{H5Error, H5File, H5Result, Object, ObjectKind, damaged};
 /// Soft links that lead to soft links; more is a circle.
 const MAX_SOFT_DEPTH: u32 = 16;
 /// Listings that are kept for the look-up of soft links.
-const KEPT_LISTINGS: usize = 8;
+const KEPT_LISTINGS: usize = 64;
 
 /// A name in a group.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -143,6 +143,8 @@ impl H5File {
                 length,
                 &mut blocks,
             )?;
+            // The heap hands out copies, which one large block could multiply.
+            self.storage.charge(body.len() as u64)?;
             found.push(self.link(&body)?);
         }
         Ok(())

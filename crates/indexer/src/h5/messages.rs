@@ -142,16 +142,29 @@ fn chunked_v4(
         };
         dims.push(dim);
     }
-    let index = match fields.u8()? {
-        1 if flags & SINGLE_FILTERED != 0 => {
-            let width = if version >= 5 {
-                offset_size
-            } else {
-                length_size
-            };
-            ChunkIndex::Single(Some((fields.uint(width)?, fields.u32()?)))
-        }
-        1 => ChunkIndex::Single(None),
+    let single_width = if flags & SINGLE_FILTERED == 0 {
+        None
+    } else if version >= 5 {
+        Some(offset_size)
+    } else {
+        Some(length_size)
+    };
+    let index = chunk_index(fields, single_width)?;
+    Ok(Layout::Chunked {
+        dims,
+        index,
+        address: address(fields.uint(offset_size)?, offset_size),
+        edges_unfiltered: flags & EDGES_UNFILTERED != 0,
+    })
+}
+
+/// `single_width`: bytes in which a filtered single chunk's length is stored.
+fn chunk_index(fields: &mut Fields<'_>, single_width: Option<u8>) -> H5Result<ChunkIndex> {
+    Ok(match fields.u8()? {
+        1 => match single_width {
+            Some(width) => ChunkIndex::Single(Some((fields.uint(width)?, fields.u32()?))),
+            None => ChunkIndex::Single(None),
+        },
         2 => ChunkIndex::Implicit,
         3 => {
             fields.skip(1)?;
@@ -166,12 +179,6 @@ fn chunked_v4(
             ChunkIndex::BTreeV2
         }
         other => return unsupported(format!("chunk index type {other}"), Remedy::Repack),
-    };
-    Ok(Layout::Chunked {
-        dims,
-        index,
-        address: address(fields.uint(offset_size)?, offset_size),
-        edges_unfiltered: flags & EDGES_UNFILTERED != 0,
     })
 }
 

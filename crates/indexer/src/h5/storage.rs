@@ -41,11 +41,12 @@ impl PagedFile {
         }
     }
 
-    fn charge(&self, len: u64) -> Result<()> {
+    /// Counts `len` bytes that were read, or copied from what was read.
+    pub(super) fn charge(&self, len: u64) -> Result<()> {
         // Relaxed: the counters bound work, they order nothing.
         let reads = self.reads.fetch_add(1, Ordering::Relaxed);
         let bytes = self.bytes.fetch_add(len, Ordering::Relaxed);
-        if reads > (1 << 20) + self.len / 8 || bytes > (256 << 20) + self.len.saturating_mul(16) {
+        if reads > (1 << 20) + self.len / 8 || bytes > (16 << 20) + self.len.saturating_mul(32) {
             return Err(Error::ResourceLimit(
                 "its structures refer to each other in circles".to_owned(),
             ));
