@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,10 @@ class StagedDataset(Dataset[Example]):
     """Samples of the index at `index`, whose origin lies under `root`, staged in `cache`."""
 
     def __init__(self, index: Path, root: Path, cache: Path, rows: list[Row]) -> None:
-        source = forebay.open(str(index), root=str(root), cache=str(cache))
+        with warnings.catch_warnings():
+            # Without a daemon Forebay reads on without a cache, and says so: no demonstration.
+            warnings.simplefilter("error", RuntimeWarning)
+            source = forebay.open(index, root=root, cache=cache)
         if len(source) != len(rows):
             raise ValueError(f"index `{index}` has {len(source)} samples, manifest {len(rows)}")
         for position, row in enumerate(rows):
@@ -66,6 +70,9 @@ class StagedSampler(Sampler[int]):
 
 
 def traffic(cache: Path) -> tuple[int, int]:
-    """Bytes asked by trainers and bytes read from the origin, since the cache was made."""
-    status = forebay.status(cache=str(cache))
-    return int(status["asked_bytes"]), int(status["origin_bytes"])
+    """Bytes asked by trainers and bytes read from the origin, since the daemon started.
+
+    A client that cannot wait for the daemon reads the origin itself: those bytes count too.
+    """
+    status = forebay.status(cache=cache)
+    return int(status["asked_bytes"]), int(status["origin_bytes"]) + int(status["direct_bytes"])
