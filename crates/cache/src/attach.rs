@@ -1,5 +1,6 @@
 //! Taking a data set into use, and what earlier daemons left in the folder.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -31,19 +32,23 @@ impl Dormant {
             if !folder.is_dir() {
                 continue;
             }
-            let mut dataset = Self {
-                folder,
-                bytes: 0,
-                last_used: SystemTime::UNIX_EPOCH,
-            };
-            for file in std::fs::read_dir(&dataset.folder)? {
-                let meta = file?.metadata()?;
-                dataset.bytes += meta.blocks() * 512;
-                dataset.last_used = dataset.last_used.max(meta.modified()?);
-            }
-            found.push(dataset);
+            found.push(Self::of(folder)?);
         }
         Ok(found)
+    }
+
+    fn of(folder: PathBuf) -> io::Result<Self> {
+        let mut dataset = Self {
+            folder,
+            bytes: 0,
+            last_used: SystemTime::UNIX_EPOCH,
+        };
+        for file in std::fs::read_dir(&dataset.folder)? {
+            let meta = file?.metadata()?;
+            dataset.bytes += meta.blocks() * 512;
+            dataset.last_used = dataset.last_used.max(meta.modified()?);
+        }
+        Ok(dataset)
     }
 }
 
@@ -62,6 +67,31 @@ impl Cache {
         }
         drop(datasets);
         let folder = ShardPaths::dataset_folder(&self.plan.folder, generation);
+        // Woken before its folder is looked at: from here on nobody removes it.
+        let dormant = self.wake(&folder);
+        let taken = self.take_over(index, folder.clone());
+        match &taken {
+            Ok((_, adopted)) => self.budget.adopt(*adopted),
+            Err(_) => self.sleep(folder),
+        }
+        self.budget.release(dormant);
+        let (dataset, _) = taken?;
+        let mut datasets = self
+            .datasets
+            .write()
+            .unwrap_or_else(PoisonError::into_inner);
+        datasets.insert(generation, dataset.clone());
+        drop(datasets);
+        self.shrink_to_capacity();
+        Ok(dataset)
+    }
+
+    /// Makes or adopts the folder of a data set. Also returns the bytes that its files take.
+    fn take_over(
+        &self,
+        index: IndexFile,
+        folder: PathBuf,
+    ) -> Result<(Arc<CachedDataset>, u64), AttachError> {
         std::fs::DirBuilder::new()
             .recursive(true)
             .mode(0o700)
@@ -76,16 +106,8 @@ impl Cache {
             making: Mutex::default(),
             folder,
         });
-        let dormant = self.wake(&dataset.folder);
         let adopted = self.adopt_shards(&dataset)?;
-        self.budget.adopt(adopted);
-        self.budget.release(dormant);
-        let mut datasets = self
-            .datasets
-            .write()
-            .unwrap_or_else(PoisonError::into_inner);
-        datasets.insert(generation, dataset.clone());
-        Ok(dataset)
+        Ok((dataset, adopted))
     }
 
     /// Bytes that were counted for the folder while nobody used it.
@@ -95,30 +117,47 @@ impl Cache {
         found.map_or(0, |at| dormant.swap_remove(at).bytes)
     }
 
+    /// Counts a folder again that could not be taken into use.
+    fn sleep(&self, folder: PathBuf) {
+        if let Ok(dataset) = Dormant::of(folder) {
+            self.budget.adopt(dataset.bytes);
+            let mut dormant = self.dormant.lock().unwrap_or_else(PoisonError::into_inner);
+            dormant.push(dataset);
+        }
+    }
+
     /// Opens what exists and returns the bytes that it takes; removes what cannot be used.
     fn adopt_shards(&self, dataset: &CachedDataset) -> Result<u64, AttachError> {
         let mut bytes = 0;
+        let mut kept = HashSet::new();
         for shard in (0..dataset.index.shard_count()).map(ShardIndex) {
             let paths = ShardPaths::new(&dataset.folder, shard);
-            if !paths.map.exists() && !paths.data.exists() {
+            if !paths.map.exists() {
                 continue;
             }
             let identity = dataset.identity(shard)?;
-            match Shard::open(dataset.index.clone(), &identity, &paths, false) {
-                Ok(Some(opened)) => {
-                    bytes += opened.stored_cost()? + dataset.overhead(shard)?;
-                    let _ = dataset.slot(shard)?.set(Arc::new(opened));
-                }
-                _ => remove(&paths),
-            }
+            let Some(opened) = Shard::adopt(dataset.index.clone(), &identity, &paths) else {
+                continue;
+            };
+            bytes += opened.stored_cost()? + dataset.overhead(shard)?;
+            let _ = dataset.slot(shard)?.set(Arc::new(opened));
+            kept.extend([paths.map, paths.data, paths.stamps]);
         }
-        Ok(bytes)
+        Ok(bytes + sweep(&dataset.folder, &kept))
     }
 }
 
-fn remove(paths: &ShardPaths) {
-    for path in [&paths.map, &paths.data, &paths.stamps] {
-        // What cannot be removed now is met again when the shard is made anew.
-        let _ = std::fs::remove_file(path);
-    }
+/// Removes every file but those in `kept`: half-made maps, shards that cannot be used. Returns the
+/// bytes of what it could not remove.
+fn sweep(folder: &Path, kept: &HashSet<PathBuf>) -> u64 {
+    let Ok(files) = std::fs::read_dir(folder) else {
+        return 0;
+    };
+    files
+        .flatten()
+        .filter(|file| !kept.contains(&file.path()))
+        .filter(|file| std::fs::remove_file(file.path()).is_err())
+        .filter_map(|file| file.metadata().ok())
+        .map(|meta| meta.blocks() * 512)
+        .sum()
 }

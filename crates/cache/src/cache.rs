@@ -124,6 +124,10 @@ impl Cache {
 
     /// Room for `bytes`, made by evicting if need be; `None` if there is none to be had.
     pub(crate) fn reserve(&self, bytes: u64) -> Option<Reservation> {
+        if bytes > self.budget.capacity() {
+            // Not even an empty cache could take it, so nothing is evicted for it.
+            return None;
+        }
         // Others may take the room that was made, so this is tried more than once.
         for _ in 0..4 {
             if let Some(reservation) = self.budget.reserve(bytes) {
@@ -147,9 +151,8 @@ impl Cache {
             return Ok(Some(shard.clone()));
         }
         let identity = dataset.identity(shard)?;
-        let Some(mut room) = self.reserve(dataset.overhead(shard)?) else {
-            return Ok(None);
-        };
+        let overhead = dataset.overhead(shard)?;
+        // One thread at a time, so that many that want one shard do not set room aside for each.
         let _making = dataset
             .making
             .lock()
@@ -157,13 +160,15 @@ impl Cache {
         if let Some(shard) = slot.get() {
             return Ok(Some(shard.clone()));
         }
+        let Some(mut room) = self.reserve(overhead) else {
+            return Ok(None);
+        };
         let paths = ShardPaths::new(&dataset.folder, shard);
-        match Shard::open(dataset.index.clone(), &identity, &paths, true) {
-            Ok(Some(made)) => {
-                room.spend(dataset.overhead(shard)?);
+        match Shard::create(dataset.index.clone(), &identity, &paths) {
+            Ok(made) => {
+                room.spend(overhead);
                 Ok(Some(slot.get_or_init(|| Arc::new(made)).clone()))
             }
-            Ok(None) => Ok(None),
             Err(_) => {
                 self.metrics.device_errors.add(1);
                 Ok(None)
@@ -171,11 +176,17 @@ impl Cache {
         }
     }
 
-    /// Writes everything to the device and marks the maps as clean. A shard that cannot be synced
-    /// is left to recovery.
+    /// Writes everything to the device and marks the maps as clean. A shard that cannot be synced,
+    /// or that is still being filled, is left to recovery. Nothing is filled or evicted afterwards.
     pub fn close(&self) {
         for dataset in self.datasets() {
             for shard in dataset.made_shards() {
+                let all = 0..shard.map.blocks().max(1);
+                let Some(flight) = shard.flights.lead_whole(all) else {
+                    continue;
+                };
+                // Never ended: a block published after the sync would belie the mark.
+                std::mem::forget(flight);
                 if shard
                     .file
                     .sync()

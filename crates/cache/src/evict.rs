@@ -3,10 +3,10 @@
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
-use forebay_residency::{BLOCKS_PER_STAMP, EvictLock, now_ticks};
+use forebay_residency::{BLOCKS_PER_STAMP, now_ticks};
 
 use crate::cache::{Cache, Policy};
-use crate::shard::Shard;
+use crate::shard::{Dropped, Shard};
 
 /// Share of the capacity that is freed at once, so that the scan is paid once for many fills.
 const BATCH_SHARE: u64 = 64;
@@ -26,19 +26,39 @@ impl Cache {
         if self.budget.used() < before {
             return true;
         }
-        self.drop_dormant(bytes) || (self.plan.policy == Policy::Lru && self.evict_oldest(bytes))
+        let goal = bytes.max(self.excess(bytes));
+        self.drop_dormant(goal) > 0
+            || (self.plan.policy == Policy::Lru
+                && self.evict_oldest(goal.max(self.budget.capacity() / BATCH_SHARE)) > 0)
     }
 
-    /// Removes unused data sets, the one used longest ago first, until `bytes` are free.
-    fn drop_dormant(&self, bytes: u64) -> bool {
+    /// Evicts what lies over the capacity, whatever the policy: it was lowered since an earlier
+    /// daemon filled the folder.
+    pub(crate) fn shrink_to_capacity(&self) {
+        let _evicting = self.evicting.lock().unwrap_or_else(PoisonError::into_inner);
+        self.drop_dormant(self.excess(0));
+        self.evict_oldest(self.excess(0));
+    }
+
+    /// Bytes to free before `more` fit.
+    fn excess(&self, more: u64) -> u64 {
+        self.budget
+            .used()
+            .saturating_add(more)
+            .saturating_sub(self.budget.capacity())
+    }
+
+    /// Removes unused data sets, the one used longest ago first, until `bytes` are free. Returns
+    /// how many were freed.
+    fn drop_dormant(&self, bytes: u64) -> u64 {
+        // Held while files are removed: a data set that is attached meanwhile must not lose them.
+        let mut dormant = self.dormant.lock().unwrap_or_else(PoisonError::into_inner);
         let mut freed = 0;
         while freed < bytes {
-            let mut dormant = self.dormant.lock().unwrap_or_else(PoisonError::into_inner);
             let oldest = (0..dormant.len()).min_by_key(|at| dormant[*at].last_used);
             let Some(victim) = oldest.map(|at| dormant.swap_remove(at)) else {
                 break;
             };
-            drop(dormant);
             // Readers without a daemon keep their descriptors and so their bytes.
             if std::fs::remove_dir_all(&victim.folder).is_ok() {
                 self.budget.release(victim.bytes);
@@ -48,24 +68,32 @@ impl Cache {
                 self.metrics.device_errors.add(1);
             }
         }
-        freed > 0
+        freed
     }
 
-    fn evict_oldest(&self, bytes: u64) -> bool {
-        let goal = bytes.max(self.budget.capacity() / BATCH_SHARE);
+    /// Evicts groups, the one used longest ago first, until `goal` bytes were freed. Returns how
+    /// many were.
+    fn evict_oldest(&self, goal: u64) -> u64 {
+        if goal == 0 {
+            return 0;
+        }
         let mut candidates = self.candidates();
         candidates.sort_unstable_by_key(|candidate| candidate.last_use);
-        let before = self.budget.used();
+        // Counted here and not by the budget's fall: others take the room as it is made.
+        let mut freed = 0;
         for candidate in candidates {
-            if before.saturating_sub(self.budget.used()) >= goal {
+            if freed >= goal {
                 break;
             }
             match evict_group(&candidate, self) {
-                Ok(dropped) => self.metrics.evicted_blocks.add(dropped),
+                Ok(dropped) => {
+                    self.metrics.evicted_blocks.add(dropped.blocks);
+                    freed += dropped.bytes;
+                }
                 Err(_) => self.metrics.device_errors.add(1),
             }
         }
-        self.budget.used() < before
+        freed
     }
 
     fn candidates(&self) -> Vec<Candidate> {
@@ -94,14 +122,11 @@ impl Cache {
 }
 
 /// Evicts a group unless it is being filled or a view holds it.
-fn evict_group(candidate: &Candidate, cache: &Cache) -> std::io::Result<u64> {
+fn evict_group(candidate: &Candidate, cache: &Cache) -> std::io::Result<Dropped> {
     let shard = &candidate.shard;
     let Some(_flight) = shard.flights.lead_whole(candidate.blocks.clone()) else {
-        return Ok(0);
+        return Ok(Dropped::default());
     };
-    let lock = EvictLock::try_lock(shard.file.file(), &candidate.blocks)?;
-    if lock.is_none() {
-        return Ok(0);
-    }
-    shard.drop_blocks(&candidate.blocks, &cache.budget)
+    let dropped = shard.drop_blocks(&candidate.blocks, &cache.budget)?;
+    Ok(dropped.unwrap_or_default())
 }

@@ -92,7 +92,7 @@ impl Cache {
             .lead(&blocks, |block| shard.map.is_stored(block));
         for block in flight.runs().iter().flat_map(Clone::clone) {
             if !self.matches(shard, block)? {
-                self.drop_corrupt(shard, block);
+                let _ = self.drop_corrupt(shard, block);
             }
         }
         Ok(())
@@ -105,7 +105,10 @@ impl Cache {
         origin: &dyn Origin,
         run: &Range<u64>,
     ) -> Result<Filled, FillError> {
-        for missing in self.recover(shard, run)? {
+        let Some(runs) = self.recover(shard, run)? else {
+            return self.refuse(run);
+        };
+        for missing in runs {
             if self.fetch(shard, origin, &missing)? == Filled::NoRoom {
                 return Ok(Filled::NoRoom);
             }
@@ -113,8 +116,13 @@ impl Cache {
         Ok(Filled::Resident)
     }
 
-    /// Publishes the candidates of the run that match their checksums; returns what is missing.
-    fn recover(&self, shard: &Shard, run: &Range<u64>) -> Result<Vec<Range<u64>>, FillError> {
+    /// Publishes the candidates of the run that match their checksums; returns what is missing, or
+    /// `None` if a block can be neither used nor replaced.
+    fn recover(
+        &self,
+        shard: &Shard,
+        run: &Range<u64>,
+    ) -> Result<Option<Vec<Range<u64>>>, FillError> {
         let mut missing: Vec<Range<u64>> = Vec::new();
         for block in run.clone() {
             if shard.map.is_stored(block) {
@@ -122,14 +130,16 @@ impl Cache {
                     self.metrics.recovered_blocks.add(1);
                     continue;
                 }
-                self.drop_corrupt(shard, block);
+                if !self.drop_corrupt(shard, block) {
+                    return Ok(None);
+                }
             }
             match missing.last_mut() {
                 Some(last) if last.end == block => last.end += 1,
                 _ => missing.push(block..block + 1),
             }
         }
-        Ok(missing)
+        Ok(Some(missing))
     }
 
     /// Compares a stored block with its checksum and publishes it if they agree.
@@ -155,14 +165,27 @@ impl Cache {
         })
     }
 
-    fn drop_corrupt(&self, shard: &Shard, block: u64) {
+    /// Makes a block unreadable and gives its room back; false if it keeps the room, because a
+    /// view holds it (a device that failed one read may have served the view before) or because
+    /// the device fails.
+    fn drop_corrupt(&self, shard: &Shard, block: u64) -> bool {
         self.metrics.corrupt_blocks.add(1);
-        if shard
-            .drop_blocks(&(block..block + 1), &self.budget)
-            .is_err()
-        {
-            self.metrics.device_errors.add(1);
+        match shard.drop_blocks(&(block..block + 1), &self.budget) {
+            Ok(Some(_)) => true,
+            Ok(None) => {
+                shard.map.demote(block);
+                false
+            }
+            Err(_) => {
+                self.metrics.device_errors.add(1);
+                false
+            }
         }
+    }
+
+    fn refuse(&self, run: &Range<u64>) -> Result<Filled, FillError> {
+        self.metrics.refused_blocks.add(run.end - run.start);
+        Ok(Filled::NoRoom)
     }
 
     /// Reads the run from the origin, piece by piece, and publishes each as it lands.
@@ -172,12 +195,8 @@ impl Cache {
         origin: &dyn Origin,
         run: &Range<u64>,
     ) -> Result<Filled, FillError> {
-        let refuse = || {
-            self.metrics.refused_blocks.add(run.end - run.start);
-            Ok(Filled::NoRoom)
-        };
         let Some(mut room) = self.reserve(shard.cost(run)?) else {
-            return refuse();
+            return self.refuse(run);
         };
         for piece in shard.pieces(run)? {
             let landed = BUFFER.with_borrow_mut(|buffer| {
@@ -194,7 +213,7 @@ impl Cache {
                 let _ = shard
                     .file
                     .punch(&(piece.first_block..piece.first_block + blocks));
-                return refuse();
+                return self.refuse(run);
             };
             room.spend(crate::budget::allocated(piece.len));
             self.metrics.filled_blocks.add(landed.len() as u64);

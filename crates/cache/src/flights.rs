@@ -55,7 +55,7 @@ impl Flights {
             if !needs(block) {
                 continue;
             }
-            if is_led(&table, block) {
+            if any_led(&table, &(block..block + 1)) {
                 others = true;
             } else if let Some(run) = runs.last_mut().filter(|run| run.end == block) {
                 run.end += 1;
@@ -76,7 +76,7 @@ impl Flights {
     /// Leads all of `wanted`, or nothing if any of it is led by another.
     pub(crate) fn lead_whole(&self, wanted: Range<u64>) -> Option<Flight<'_>> {
         let mut table = self.lock();
-        if wanted.clone().any(|block| is_led(&table, block)) {
+        if any_led(&table, &wanted) {
             return None;
         }
         table.insert(wanted.start, wanted.end);
@@ -89,7 +89,7 @@ impl Flights {
     /// Waits until no block of `wanted` is led by another; false if the deadline came first.
     pub(crate) fn follow(&self, wanted: &Range<u64>, deadline: Instant) -> bool {
         let mut table = self.lock();
-        while wanted.clone().any(|block| is_led(&table, block)) {
+        while any_led(&table, wanted) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
@@ -109,11 +109,12 @@ impl Flights {
     }
 }
 
-fn is_led(table: &BTreeMap<u64, u64>, block: u64) -> bool {
+/// Runs are disjoint, so of those that begin before the end of `wanted`, the last ends last.
+fn any_led(table: &BTreeMap<u64, u64>, wanted: &Range<u64>) -> bool {
     table
-        .range(..=block)
+        .range(..wanted.end)
         .next_back()
-        .is_some_and(|(_, end)| block < *end)
+        .is_some_and(|(_, end)| wanted.start < *end)
 }
 
 #[cfg(test)]
@@ -129,6 +130,8 @@ mod tests {
         let (second, others) = flights.lead(&(0..6), |block| block != 5);
         assert_eq!((second.runs(), others), (&[0..2, 4..5][..], true));
         assert!(flights.lead_whole(4..6).is_none());
+        assert!(flights.lead_whole(0..9).is_none());
+        assert!(flights.lead_whole(5..9).is_some());
         drop(second);
         assert!(flights.lead_whole(4..6).is_some());
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use forebay_dataset::{IndexError, SegmentIndex, ShardIndex};
 use forebay_origin::IndexFile;
-use forebay_residency::{BlockFile, MapIdentity, ResidencyMap, ShardPaths, Stamps};
+use forebay_residency::{BlockFile, EvictLock, MapIdentity, ResidencyMap, ShardPaths, Stamps};
 
 use crate::budget::{Budget, allocated};
 use crate::flights::Flights;
@@ -22,6 +22,13 @@ pub(crate) struct Shard {
     pub(crate) flights: Flights,
 }
 
+/// What left the device.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Dropped {
+    pub(crate) blocks: u64,
+    pub(crate) bytes: u64,
+}
+
 /// Consecutive whole blocks that lie in one segment; the last may be short.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Piece {
@@ -34,38 +41,54 @@ pub(crate) struct Piece {
 }
 
 impl Shard {
-    /// Opens the shard's files, or makes them where there are none or none that can be used.
-    /// `create` is false to adopt only what exists.
-    pub(crate) fn open(
+    /// Makes the shard's files in place of any others.
+    pub(crate) fn create(
         index: Arc<IndexFile>,
         identity: &MapIdentity,
         paths: &ShardPaths,
-        create: bool,
-    ) -> io::Result<Option<Self>> {
-        let existing = Self::open_existing(identity, paths);
-        let (map, file) = match existing {
-            Some(pair) => pair,
-            None if create => {
-                let file = BlockFile::create(&paths.data, identity.blocks(), identity.block_size)?;
-                let map = ResidencyMap::create(&paths.map, identity, file.file())
-                    .map_err(io::Error::other)?;
-                (map, file)
-            }
-            None => return Ok(None),
+    ) -> io::Result<Self> {
+        let make = || {
+            let file = BlockFile::create(&paths.data, identity.blocks(), identity.block_size)?;
+            let map = ResidencyMap::create(&paths.map, identity, file.file())
+                .map_err(io::Error::other)?;
+            Self::with_stamps(index, identity, paths, map, file)
         };
+        make().inspect_err(|_| {
+            // A full device may have given a part of the room, which nobody would count.
+            let _ = paths.remove();
+        })
+    }
+
+    /// Takes over what an earlier daemon left; `None` if it cannot be used.
+    pub(crate) fn adopt(
+        index: Arc<IndexFile>,
+        identity: &MapIdentity,
+        paths: &ShardPaths,
+    ) -> Option<Self> {
+        let (map, file) = Self::open_existing(identity, paths)?;
+        Self::with_stamps(index, identity, paths, map, file).ok()
+    }
+
+    fn with_stamps(
+        index: Arc<IndexFile>,
+        identity: &MapIdentity,
+        paths: &ShardPaths,
+        map: ResidencyMap,
+        file: BlockFile,
+    ) -> io::Result<Self> {
         let stamps = Stamps::open(&paths.stamps, identity.blocks(), true).or_else(|_| {
             std::fs::remove_file(&paths.stamps)?;
             Stamps::open(&paths.stamps, identity.blocks(), true)
         })?;
         let shard = identity.shard;
-        Ok(Some(Self {
+        Ok(Self {
             index,
             shard,
             map,
             file,
             stamps,
             flights: Flights::default(),
-        }))
+        })
     }
 
     /// A pair that belongs together, taken into use. Whatever is wrong with it, it is only a
@@ -84,7 +107,7 @@ impl Shard {
             map.demote_all();
             punch_unstored(&map, &file).ok()?;
         }
-        map.mark_live();
+        map.mark_live().ok()?;
         Some((map, file))
     }
 
@@ -129,19 +152,28 @@ impl Shard {
         runs.iter().map(|run| self.cost(run)).sum()
     }
 
-    /// Makes `blocks` absent, gives their room back and returns how many there were. The caller
-    /// leads them all.
-    pub(crate) fn drop_blocks(&self, blocks: &Range<u64>, budget: &Budget) -> io::Result<u64> {
+    /// Makes `blocks` absent and gives their room back, unless a view holds them. The caller leads
+    /// them all.
+    pub(crate) fn drop_blocks(
+        &self,
+        blocks: &Range<u64>,
+        budget: &Budget,
+    ) -> io::Result<Option<Dropped>> {
+        let Some(_lock) = EvictLock::try_lock(self.file.file(), blocks)? else {
+            return Ok(None);
+        };
         let withdrawn = self.map.withdraw(blocks);
-        let mut dropped = 0;
+        let mut dropped = Dropped::default();
         for (word, bits) in withdrawn {
             for run in runs_of_word(word, bits) {
                 self.file.punch(&run)?;
-                budget.release(self.cost(&run).unwrap_or(0));
-                dropped += run.end - run.start;
+                let bytes = self.cost(&run).unwrap_or(0);
+                budget.release(bytes);
+                dropped.bytes += bytes;
+                dropped.blocks += run.end - run.start;
             }
         }
-        Ok(dropped)
+        Ok(Some(dropped))
     }
 }
 

@@ -35,8 +35,13 @@ impl Holds {
         }
     }
 
-    /// Holds the groups of `blocks`; `None` while one of them is being evicted.
+    /// Holds the groups of `blocks`; `None` while one of them is being evicted, and in a child of
+    /// the process that made this.
     pub(crate) fn acquire(self: &Arc<Self>, blocks: &Range<u64>) -> io::Result<Option<Hold>> {
+        if self.made_in != fork_generation() {
+            // A child of fork shares the parent's descriptor, so neither could tell whose a lock is.
+            return Ok(None);
+        }
         let groups = groups_of(blocks);
         let mut hold = Hold {
             holds: self.clone(),

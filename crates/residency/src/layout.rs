@@ -1,5 +1,6 @@
 //! Layout of a residency map, to the byte. Pure.
 
+use std::io;
 use std::path::{Path, PathBuf};
 
 use forebay_dataset::{BlockSize, ShardIndex};
@@ -158,6 +159,11 @@ impl MapLayout {
     }
 }
 
+/// Where a map is made before it takes its place.
+pub(crate) fn partial(map: &Path) -> PathBuf {
+    map.with_extension("map-partial")
+}
+
 /// Names of the three files of a shard.
 #[derive(Clone, Debug)]
 pub struct ShardPaths {
@@ -183,6 +189,17 @@ impl ShardPaths {
             map: file("map"),
             stamps: file("use"),
         }
+    }
+
+    /// Removes the files, and what a map that was being made left. What is not there is no error.
+    pub fn remove(&self) -> io::Result<()> {
+        let files = [&self.map, &partial(&self.map), &self.data, &self.stamps];
+        let remove = |path: &PathBuf| match std::fs::remove_file(path) {
+            Err(error) if error.kind() != io::ErrorKind::NotFound => Err(error),
+            _ => Ok(()),
+        };
+        // All are tried, whatever the first says.
+        files.map(remove).into_iter().collect()
     }
 }
 

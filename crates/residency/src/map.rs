@@ -47,7 +47,7 @@ impl ResidencyMap {
     /// Makes a map with no block resident, allocated in full, and puts it in place of any other.
     pub fn create(path: &Path, identity: &MapIdentity, data: &File) -> Result<Self, MapError> {
         let layout = MapLayout::new(identity.blocks())?;
-        let partial = path.with_extension("map-partial");
+        let partial = crate::layout::partial(path);
         let file = OpenOptions::new()
             .read(true)
             .write(true)
@@ -134,9 +134,17 @@ impl ResidencyMap {
     }
 
     /// Takes the map into use by the daemon of the running kernel.
-    pub fn mark_live(&self) {
-        self.mapping.word(STATE_AT).store(LIVE, Ordering::Release);
+    pub fn mark_live(&self) -> io::Result<()> {
+        let was_clean = self.was_clean();
+        // Boot first, so that a client that opens the map meanwhile finds one of them good.
         self.attach_boot();
+        self.mapping.word(STATE_AT).store(LIVE, Ordering::Release);
+        if was_clean {
+            // The kernel writes pages back in any order. Were a later bit on the device before
+            // this word, a power cut would leave a map that claims to be clean and is not.
+            self.file.sync_data()?;
+        }
+        Ok(())
     }
 
     /// Says that everything resident has reached the device. The caller has synced the block file.
@@ -179,7 +187,18 @@ impl ResidencyMap {
         for word in 0..self.layout.words {
             // Stored bits are set before resident ones, so they already cover them.
             self.resident_word(word).store(0, Ordering::Release);
+            // The daemon may have died between clearing a bit and raising the counter, and its
+            // successor punches what is not stored: a reader in between must look again.
+            self.evictions_word(word).fetch_add(1, Ordering::AcqRel);
         }
+    }
+
+    /// Makes a block unreadable but keeps its room: its bytes are to be checked before the next use.
+    pub fn demote(&self, block: u64) {
+        debug_assert!(self.writable);
+        let (word, bit) = (block / 64, 1 << (block % 64));
+        self.resident_word(word).fetch_and(!bit, Ordering::AcqRel);
+        self.evictions_word(word).fetch_add(1, Ordering::AcqRel);
     }
 
     /// True if the block's bytes were written at some time and not evicted since.
@@ -199,7 +218,16 @@ impl ResidencyMap {
 
     /// Word by word: bits of the blocks that take room on the device.
     pub fn stored_words(&self) -> impl Iterator<Item = u64> + '_ {
-        (0..self.layout.words).map(|word| self.stored_word(word).load(Ordering::Acquire))
+        (0..self.layout.words).map(|word| {
+            // A torn map may name blocks that the shard does not have.
+            let blocks = self.layout.blocks.saturating_sub(word * 64);
+            let known = if blocks < 64 {
+                (1 << blocks) - 1
+            } else {
+                u64::MAX
+            };
+            self.stored_word(word).load(Ordering::Acquire) & known
+        })
     }
 
     /// Blocks that can be read.

@@ -44,12 +44,17 @@ pub struct SharedShard {
 impl SharedShard {
     /// Opens the shard; `Ok(None)` where there is nothing that can be trusted yet.
     pub fn open(paths: ShardPaths, identity: &MapIdentity) -> Result<Option<Self>, MapError> {
+        let missing = |error: &io::Error| error.kind() == io::ErrorKind::NotFound;
         let map = match ResidencyMap::open(&paths.map, identity, false) {
             Ok(map) => map,
-            Err(MapError::Io(error)) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(MapError::Io(error)) if missing(&error) => return Ok(None),
             Err(error) => return Err(error),
         };
-        let blocks = BlockFile::open(&paths.data, identity.block_size, false)?;
+        let blocks = match BlockFile::open(&paths.data, identity.block_size, false) {
+            Ok(blocks) => blocks,
+            Err(error) if missing(&error) => return Ok(None),
+            Err(error) => return Err(error.into()),
+        };
         // The pair can be replaced between the two opens; then the next look finds a good pair.
         if blocks.inode()? != map.data_inode() || !map.is_trusted() {
             return Ok(None);

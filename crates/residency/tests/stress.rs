@@ -1,0 +1,90 @@
+//! Threads that read and view while another evicts and refills at random: never a wrong byte.
+
+mod common;
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use common::{BLOCK, Daemon, bytes, range, read};
+
+const BLOCKS: u64 = 96;
+
+/// A small generator: the schedule of threads is random anyway.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % n
+    }
+}
+
+fn churn(daemon: &Daemon, done: &AtomicBool, evicted: &AtomicU64) {
+    let mut dice = Dice(0xC0FF_EE11);
+    while !done.load(Ordering::Relaxed) {
+        let start = dice.below(BLOCKS);
+        let blocks = start..(start + 1 + dice.below(20)).min(BLOCKS);
+        if daemon.evict(&blocks) {
+            evicted.fetch_add(1, Ordering::Relaxed);
+            daemon.fill(blocks);
+        }
+    }
+}
+
+fn use_it(daemon: &Daemon, seed: u64, done: &AtomicBool) -> (u64, u64) {
+    let client = daemon.client().unwrap();
+    let (mut dice, mut good, mut viewed) = (Dice(seed), 0, 0);
+    while !done.load(Ordering::Relaxed) {
+        let start = dice.below(daemon.identity.shard_len - 1);
+        let most = (daemon.identity.shard_len - start).min(5 * BLOCK);
+        let asked = range(start, 1 + dice.below(most));
+        if let Some(copy) = read(&client, asked) {
+            assert!(
+                copy == bytes(asked),
+                "a read of {asked:?} returned other bytes"
+            );
+            good += 1;
+        }
+        if let Some(view) = client.view(asked).unwrap() {
+            for _ in 0..3 {
+                assert!(view.bytes() == bytes(asked), "a view of {asked:?} changed");
+            }
+            viewed += 1;
+        }
+    }
+    (good, viewed)
+}
+
+#[test]
+fn no_reader_meets_a_wrong_byte() {
+    let daemon = Daemon::new(BLOCKS);
+    daemon.fill(0..BLOCKS);
+    let (done, evicted) = (AtomicBool::new(false), AtomicU64::new(0));
+    let end = Instant::now() + Duration::from_millis(2500);
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (1..4)
+            .map(|seed| {
+                scope.spawn({
+                    let (daemon, done) = (&daemon, &done);
+                    move || use_it(daemon, seed * 977, done)
+                })
+            })
+            .collect();
+        let churner = scope.spawn(|| churn(&daemon, &done, &evicted));
+        while Instant::now() < end && !readers.iter().any(|reader| reader.is_finished()) {
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        done.store(true, Ordering::Relaxed);
+        for reader in readers {
+            let (good, viewed) = reader.join().unwrap();
+            assert!(
+                good > 0 && viewed > 0,
+                "{good} reads and {viewed} views succeeded"
+            );
+        }
+        churner.join().unwrap();
+    });
+    assert!(evicted.into_inner() > 0);
+}
