@@ -7,6 +7,8 @@ dtype, shape and the bytes of the value as h5py reads it.
 
 import json
 import sys
+import zlib
+from contextlib import contextmanager
 from pathlib import Path
 
 import h5py
@@ -38,8 +40,8 @@ def groups(path, keys, prefix="", fields=None):
             group = file[prefix + key]
             found = {}
             names = []
-            group.visititems(lambda n, o: names.append(n) if isinstance(o, h5py.Dataset) else None)
-            for name in sorted(names):
+            group.visit(names.append)
+            for name in sorted(n for n in names if isinstance(group[n], h5py.Dataset)):
                 if fields is None or name in fields:
                     found[name] = np.asarray(group[name][...])
             samples.append((key, found))
@@ -57,16 +59,35 @@ def contiguous(out):
                 group["feat"] = floats(n, 19)
                 group["label"] = np.int64(n)
                 group.attrs["score"] = 1.5
-    return groups(out / "a.h5", [f"{m}/{p}" for m in ["1abc", "2xyz"] for p in ["0", "1", "10", "2"]])
+    return groups(
+        out / "a.h5", [f"{m}/{p}" for m in ["1abc", "2xyz"] for p in ["0", "1", "10", "2"]]
+    )
 
 
 @case
 def dtypes(out):
     with h5py.File(out / "a.h5", "w") as file:
         group = file.create_group("s")
-        for name in ["i1", "u1", "<i2", ">i2", "<u2", "<i4", ">i4", ">u8", "<i8", "<f2", ">f2",
-                     "<f4", ">f4", "<f8", ">f8"]:
-            group[name.replace("<", "l").replace(">", "b")] = np.arange(12).reshape(3, 4).astype(name)
+        for name in [
+            "i1",
+            "u1",
+            "<i2",
+            ">i2",
+            "<u2",
+            "<i4",
+            ">i4",
+            ">u8",
+            "<i8",
+            "<f2",
+            ">f2",
+            "<f4",
+            ">f4",
+            "<f8",
+            ">f8",
+        ]:
+            group[name.replace("<", "l").replace(">", "b")] = (
+                np.arange(12).reshape(3, 4).astype(name)
+            )
         group["bool"] = np.array([True, False, True, True])
         group["text"] = np.array([b"abc", b"", b"twelve bytes"], dtype="S12")
         group["raw"] = np.array([b"\0\1\2", b"\3\4\5"], dtype="V3")
@@ -93,18 +114,28 @@ def fill_with_filters(file):
         # Edge chunks are partial on both axes.
         group.create_dataset(f"{name}", data=smooth(37, 23), chunks=(8, 10), **options)
         group.create_dataset(f"{name}_noise", data=floats(37, 23), chunks=(16, 7), **options)
-        group.create_dataset(f"{name}_grow", data=smooth(37, 23), chunks=(8, 10),
-                             maxshape=(None, 23), **options)
-        group.create_dataset(f"{name}_grow_both", data=smooth(37, 23), chunks=(8, 10),
-                             maxshape=(None, None), **options)
+        group.create_dataset(
+            f"{name}_grow", data=smooth(37, 23), chunks=(8, 10), maxshape=(None, 23), **options
+        )
+        group.create_dataset(
+            f"{name}_grow_both",
+            data=smooth(37, 23),
+            chunks=(8, 10),
+            maxshape=(None, None),
+            **options,
+        )
         group.create_dataset(f"{name}_one", data=smooth(9, 5), chunks=(9, 5), **options)
-        sparse = group.create_dataset(f"{name}_sparse", (40, 30), ">i2", chunks=(8, 10),
-                                      fillvalue=-3, **options)
+        sparse = group.create_dataset(
+            f"{name}_sparse", (40, 30), ">i2", chunks=(8, 10), fillvalue=-3, **options
+        )
         sparse[17:20, 5:12] = 7
-        late = group.create_dataset(f"{name}_never", (40, 30), "<f4", chunks=(8, 10),
-                                    fillvalue=1.5, **options)
+        late = group.create_dataset(
+            f"{name}_never", (40, 30), "<f4", chunks=(8, 10), fillvalue=1.5, **options
+        )
         assert late.id.get_num_chunks() == 0
-    shrunk = group.create_dataset("shrunk", data=smooth(40, 30), chunks=(8, 10), maxshape=(None, None))
+    shrunk = group.create_dataset(
+        "shrunk", data=smooth(40, 30), chunks=(8, 10), maxshape=(None, None)
+    )
     shrunk.resize((20, 11))
     many = group.create_dataset("many", (3000,), "<i4", chunks=(1,), maxshape=(None,))
     many[...] = np.arange(3000)
@@ -153,12 +184,12 @@ def filter_masks(out):
     with h5py.File(out / "a.h5", "w") as file:
         group = file.create_group("s")
         data = smooth(32, 8)
-        made = group.create_dataset("x", data.shape, "<i4", chunks=(8, 8), compression="gzip",
-                                    shuffle=True)
+        made = group.create_dataset(
+            "x", data.shape, "<i4", chunks=(8, 8), compression="gzip", shuffle=True
+        )
         made[0:8] = data[0:8]
         # Neither filter; then only the shuffle (filter 0) left out.
         made.id.write_direct_chunk((8, 0), data[8:16].tobytes(), filter_mask=0b11)
-        import zlib
         made.id.write_direct_chunk((16, 0), zlib.compress(data[16:24].tobytes()), filter_mask=0b01)
         made[24:32] = data[24:32]
         assert (made[...] == data).all()
@@ -277,30 +308,30 @@ def rows_below(out):
 @case
 def sair(out):
     """Raw and edge files, joined by their keys."""
-    samples = []
-    for part in range(2):
-        with h5py.File(out / f"raw_{part}.h5", "w") as raw, \
-                h5py.File(out / f"edges_{part}.h5", "w") as edges:
-            for number in range(5):
-                for pose in range(3):
-                    n, e = (int(v) for v in RANDOM.integers(2, 400, 2))
-                    key = f"{part}m{number}/{pose}"
-                    group = raw.create_group(f"{part}m{number}/dcomplex/{pose}")
-                    group.create_dataset("coord", data=floats(n, 3), compression="lzf")
-                    group.create_dataset("feat", data=floats(n, 19).round(0), compression="lzf")
-                    group.attrs["affinity"] = 3.0
-                    group = edges.create_group(key)
-                    group["edge_index"] = RANDOM.integers(0, n, (2, e)).astype("<i4")
-                    group["edge_attr"] = floats(e)
-                    samples.append(key)
-        found = groups(out / f"edges_{part}.h5", [s for s in samples if s[0] == str(part)])
-        with h5py.File(out / f"raw_{part}.h5", "r") as raw:
-            for key, fields in found:
-                molecule, pose = key.split("/")
-                group = raw[f"{molecule}/dcomplex/{pose}"]
-                fields.update({name: group[name][()] for name in ["coord", "feat"]})
-        samples = [s for s in samples if not isinstance(s, str) or s[0] != str(part)] + found
-    return [s for s in samples if not isinstance(s, str)]
+    return [sample for part in range(2) for sample in sair_part(out, part)]
+
+
+def sair_part(out, part):
+    keys = [f"{part}m{number}/{pose}" for number in range(5) for pose in range(3)]
+    with (
+        h5py.File(out / f"raw_{part}.h5", "w") as raw,
+        h5py.File(out / f"edges_{part}.h5", "w") as edges,
+    ):
+        for key in keys:
+            n, e = (int(v) for v in RANDOM.integers(2, 400, 2))
+            group = raw.create_group(key.replace("/", "/dcomplex/"))
+            group.create_dataset("coord", data=floats(n, 3), compression="lzf")
+            group.create_dataset("feat", data=floats(n, 19).round(0), compression="lzf")
+            group.attrs["affinity"] = 3.0
+            group = edges.create_group(key)
+            group["edge_index"] = RANDOM.integers(0, n, (2, e)).astype("<i4")
+            group["edge_attr"] = floats(e)
+    found = groups(out / f"edges_{part}.h5", keys)
+    with h5py.File(out / f"raw_{part}.h5", "r") as raw:
+        for key, fields in found:
+            group = raw[key.replace("/", "/dcomplex/")]
+            fields.update({name: group[name][()] for name in ["coord", "feat"]})
+    return found
 
 
 @case
@@ -326,75 +357,77 @@ def uneven(out):
     return groups(out / "a.h5", ["0", "1", "3", "5"])
 
 
+@contextmanager
+def refused_file(out, name):
+    with h5py.File(out / f"{name}.h5", "w") as file:
+        group = file.create_group("s")
+        group["ok"] = floats(3)
+        yield group
+
+
 @case
 def refused(out):
     """One file for each feature that is refused."""
-    def write(name, **options):
-        with h5py.File(out / f"{name}.h5", "w", **options) as file:
-            group = file.create_group("s")
-            group["ok"] = floats(3)
-            yield group
-    for group in write("vlen"):
+    with refused_file(out, "vlen") as group:
         group.create_dataset("x", data=["a", "bb"])
-    for group in write("vlen_ints"):
+    with refused_file(out, "vlen_ints") as group:
         group.create_dataset("x", (2,), h5py.vlen_dtype("i4"))
-    for group in write("compound"):
+    with refused_file(out, "compound") as group:
         group["x"] = np.zeros(3, [("a", "i4"), ("b", "f4")])
-    for group in write("complex"):
+    with refused_file(out, "complex") as group:
         group["x"] = np.zeros(3, "c8")
-    for group in write("reference"):
+    with refused_file(out, "reference") as group:
         group.create_dataset("x", data=[group.ref], dtype=h5py.ref_dtype)
-    for group in write("enum"):
+    with refused_file(out, "enum") as group:
         group.create_dataset("x", (3,), h5py.enum_dtype({"RED": 0, "BLUE": 1}, "i1"))
-    for group in write("array"):
+    with refused_file(out, "array") as group:
         group.create_dataset("x", (3,), np.dtype(("f4", (2,))))
         space = h5py.h5s.create_simple((3,))
         kind = h5py.h5t.array_create(h5py.h5t.IEEE_F32LE, (2,))
         del group["x"]
         h5py.h5d.create(group.id, b"x", kind, space)
-    for group in write("scale_offset"):
+    with refused_file(out, "scale_offset") as group:
         group.create_dataset("x", (30,), "i4", chunks=(10,), scaleoffset=0)
-    for group in write("date"):
+    with refused_file(out, "date") as group:
         group.create_dataset("x", data=np.zeros(3, "M8[ns]").astype(h5py.opaque_dtype("M8[ns]")))
-    for group in write("null"):
+    with refused_file(out, "null") as group:
         group["x"] = h5py.Empty("f4")
-    for group in write("external_link"):
+    with refused_file(out, "external_link") as group:
         group["x"] = h5py.ExternalLink("vlen.h5", "/s/ok")
-    for group in write("external_data"):
+    with refused_file(out, "external_data") as group:
         group.create_dataset("x", (3,), "f4", external=[(str(out / "raw.bin"), 0, 12)])
-    for group in write("virtual"):
+    with refused_file(out, "virtual") as group:
         layout = h5py.VirtualLayout((3,), "f4")
         layout[...] = h5py.VirtualSource(group["ok"])
         group.create_virtual_dataset("x", layout)
-    for group in write("bits"):
+    with refused_file(out, "bits") as group:
         kind = h5py.h5t.STD_I32LE.copy()
         kind.set_precision(17)
         h5py.h5d.create(group.id, b"x", kind, h5py.h5s.create_simple((3,)))
-    for group in write("bfloat"):
+    with refused_file(out, "bfloat") as group:
         kind = h5py.h5t.IEEE_F32LE.copy()
         kind.set_fields(15, 7, 8, 0, 7)
         kind.set_size(2)
         h5py.h5d.create(group.id, b"x", kind, h5py.h5s.create_simple((3,)))
-    for group in write("space_padded"):
+    with refused_file(out, "space_padded") as group:
         kind = h5py.h5t.FORTRAN_S1.copy()
         kind.set_size(4)
         h5py.h5d.create(group.id, b"x", kind, h5py.h5s.create_simple((3,)))
-    for group in write("never_filled"):
+    with refused_file(out, "never_filled") as group:
         plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         plist.set_chunk((2,))
         plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
         h5py.h5d.create(group.id, b"x", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((6,)), plist)
-    for group in write("plugin"):
+    with refused_file(out, "plugin") as group:
         plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
         plist.set_chunk((2,))
         plist.set_filter(32015, h5py.h5z.FLAG_OPTIONAL, ())
         h5py.h5d.create(group.id, b"x", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((6,)), plist)
-    for group in write("dangling"):
+    with refused_file(out, "dangling") as group:
         group["x"] = h5py.SoftLink("/nowhere")
-    for group in write("soft_circle"):
+    with refused_file(out, "soft_circle") as group:
         group["x"] = h5py.SoftLink("/s/y")
         group["y"] = h5py.SoftLink("/s/x")
-    return None
 
 
 @case
@@ -405,7 +438,6 @@ def large(out):
             group = file.create_group(f"m{number // 10:05}/{number % 10}")
             group["coord"] = np.zeros((20, 3), "<f4")
             group["feat"] = np.zeros((20, 19), "<f4")
-    return None
 
 
 def plain(value):
@@ -430,9 +462,15 @@ def main():
             for name, value in fields.items():
                 raw = plain(value)
                 values.write(raw)
-                entry["fields"].append({"name": name, "dtype": name_of(value.dtype),
-                                        "shape": list(value.shape), "offset": offset,
-                                        "len": len(raw)})
+                entry["fields"].append(
+                    {
+                        "name": name,
+                        "dtype": name_of(value.dtype),
+                        "shape": list(value.shape),
+                        "offset": offset,
+                        "len": len(raw),
+                    }
+                )
                 offset += len(raw)
             listed.append(entry)
     Path(f"{out}.json").write_text(json.dumps(listed))
