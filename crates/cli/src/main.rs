@@ -1,2 +1,53 @@
-//! The `forebay` command.
-fn main() {}
+//! The `forebay` command. Data goes to stdout, words to stderr; exit codes are 0, 1 (failed) and
+//! 2 (wrong usage).
+#![forbid(unsafe_code)]
+
+mod emulate;
+mod failure;
+mod flatten;
+mod index;
+mod progress;
+mod report;
+mod serve;
+mod status;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+use crate::failure::Failure;
+
+/// Keeps GPUs fed: stages training data block by block on node-local storage.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Index(index::Arguments),
+    Flatten(flatten::Arguments),
+    Serve(serve::Arguments),
+    Status(status::Arguments),
+    Stop(status::StopArguments),
+    Emulate(emulate::Arguments),
+    Report(report::Arguments),
+}
+
+fn main() -> ExitCode {
+    let result = match Cli::parse().command {
+        Command::Index(arguments) => index::run(&arguments),
+        Command::Flatten(arguments) => flatten::run(&arguments),
+        Command::Serve(arguments) => serve::run(&arguments),
+        Command::Status(arguments) => status::run(&arguments),
+        Command::Stop(arguments) => status::run_stop(&arguments),
+        Command::Emulate(arguments) => emulate::run(arguments),
+        Command::Report(arguments) => report::run(&arguments),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(failure) => failure.show(),
+    }
+}

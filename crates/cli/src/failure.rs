@@ -1,0 +1,60 @@
+//! How a command fails: what happened to which thing, why, and a hint when there is one.
+
+use std::error::Error;
+use std::process::ExitCode;
+
+/// A command that did not do what it was asked.
+#[derive(Debug)]
+pub(crate) struct Failure {
+    message: String,
+    hint: Option<String>,
+    usage: bool,
+}
+
+impl Failure {
+    /// A failure in words.
+    pub(crate) fn new(message: impl Into<String>) -> Self {
+        Self {
+            message: message.into(),
+            hint: None,
+            usage: false,
+        }
+    }
+
+    /// The request itself was wrong.
+    pub(crate) fn usage(message: impl Into<String>) -> Self {
+        Self {
+            usage: true,
+            ..Self::new(message)
+        }
+    }
+
+    /// A way out.
+    pub(crate) fn hint(mut self, hint: impl Into<String>) -> Self {
+        self.hint = Some(hint.into());
+        self
+    }
+
+    /// Prints it and gives the exit code.
+    pub(crate) fn show(&self) -> ExitCode {
+        eprintln!("error: {}", self.message);
+        if let Some(hint) = &self.hint {
+            eprintln!("\nhint: {hint}");
+        }
+        ExitCode::from(if self.usage { 2 } else { 1 })
+    }
+}
+
+impl<E: Error> From<E> for Failure {
+    /// The error and its causes, each once.
+    fn from(error: E) -> Self {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(error) = cause {
+            message.push_str(": ");
+            message.push_str(&error.to_string());
+            cause = error.source();
+        }
+        Self::new(message)
+    }
+}

@@ -1,0 +1,144 @@
+//! `forebay index`
+
+use std::path::PathBuf;
+
+use clap::Args;
+use forebay_dataset::BlockSize;
+use forebay_indexer::{IndexRequest, IndexSummary, SampleRule, index};
+use serde_json::json;
+
+use crate::Failure;
+use crate::progress::Bar;
+
+/// Find the samples in files where they lie, and write an index of them. Nothing is rewritten.
+#[derive(Args)]
+#[command(after_help = "Sample patterns:\n  \
+    */*                    every group two levels down is a sample, its data sets are the fields\n  \
+    */dcomplex/*           the same, where the middle level has this name; the key is what the * match\n  \
+    rows                   every row along axis 0 of the data sets at the root\n  \
+    rows:/x,/y             the same, of these data sets\n  \
+    'GLOB=PATTERN'         the pattern for the files whose names match; samples of one key are joined")]
+pub(crate) struct Arguments {
+    /// Files and folders
+    #[arg(required = true)]
+    inputs: Vec<PathBuf>,
+    /// The index file to write
+    #[arg(short, long)]
+    output: PathBuf,
+    #[command(flatten)]
+    samples: SampleArguments,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What a sample is.
+#[derive(Args)]
+pub(crate) struct SampleArguments {
+    /// What a sample is: `PATTERN` or `GLOB=PATTERN`, may be given more than once [default: found out]
+    #[arg(long = "sample", value_name = "PATTERN")]
+    patterns: Vec<String>,
+    /// Every file is one sample, HDF5 files too
+    #[arg(long)]
+    files: bool,
+    /// Fields to keep, with * and ? as wildcards [default: all]
+    #[arg(long, value_delimiter = ',')]
+    fields: Vec<String>,
+    /// Leave out and count samples that lack a field, instead of failing
+    #[arg(long)]
+    skip_incomplete: bool,
+    /// Folder that paths in the index are relative to [default: the one that holds all inputs]
+    #[arg(long)]
+    root: Option<PathBuf>,
+    /// Unit of caching in bytes, a power of two
+    #[arg(long, default_value_t = BlockSize::DEFAULT.bytes())]
+    block_size: u32,
+}
+
+impl SampleArguments {
+    /// Folder of the origin's files, where one is named.
+    pub(crate) fn root(&self) -> Option<PathBuf> {
+        self.root.clone()
+    }
+
+    pub(crate) fn request(
+        &self,
+        inputs: Vec<PathBuf>,
+        output: PathBuf,
+    ) -> Result<IndexRequest, Failure> {
+        let samples = self.patterns.iter().map(|text| text.parse::<SampleRule>());
+        let usage = |error: &dyn std::error::Error| Failure::usage(error.to_string());
+        Ok(IndexRequest {
+            samples: samples
+                .collect::<Result<_, _>>()
+                .map_err(|error| usage(&error))?,
+            files_as_samples: self.files,
+            fields: self.fields.clone(),
+            skip_incomplete: self.skip_incomplete,
+            root: self.root.clone(),
+            block_size: BlockSize::new(self.block_size).map_err(|error| usage(&error))?,
+            ..IndexRequest::new(inputs, output)
+        })
+    }
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let request = arguments
+        .samples
+        .request(arguments.inputs.clone(), arguments.output.clone())?;
+    let summary = index(&request, &Bar::default())?;
+    if arguments.json {
+        println!("{}", json(&summary, &request));
+    } else {
+        eprintln!("{}", words(&summary, &request));
+    }
+    Ok(())
+}
+
+fn json(summary: &IndexSummary, request: &IndexRequest) -> serde_json::Value {
+    let fields = summary
+        .fields
+        .iter()
+        .map(|field| json!({"name": field.name, "dtype": field.dtype.to_string()}));
+    json!({
+        "index": request.output,
+        "samples": summary.samples,
+        "skipped": summary.skipped,
+        "fields": fields.collect::<Vec<_>>(),
+        "segments": summary.segments,
+        "shards": summary.shards,
+        "origin_bytes": summary.origin_bytes,
+        "index_bytes": summary.index_bytes,
+        "generation": format!("{:032x}", summary.generation),
+        "seconds": summary.seconds,
+    })
+}
+
+fn words(summary: &IndexSummary, request: &IndexRequest) -> String {
+    let fields = summary
+        .fields
+        .iter()
+        .map(|field| format!("{} {}", field.name, field.dtype));
+    let mut text = format!(
+        "indexed {} samples in {} files ({}) in {:.2} s\nfields: {}\nwrote `{}` ({})",
+        summary.samples,
+        summary.segments,
+        bytes(summary.origin_bytes),
+        summary.seconds,
+        fields.collect::<Vec<_>>().join(", "),
+        request.output.display(),
+        bytes(summary.index_bytes),
+    );
+    if summary.skipped > 0 {
+        text.push_str(&format!(
+            "\nleft out {} incomplete samples",
+            summary.skipped
+        ));
+    }
+    text
+}
+
+/// A size as people read it.
+pub(crate) fn bytes(bytes: u64) -> String {
+    indicatif::BinaryBytes(bytes).to_string()
+}

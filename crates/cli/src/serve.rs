@@ -1,0 +1,182 @@
+//! `forebay serve`
+
+use std::fs::OpenOptions;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use clap::Args;
+use forebay_residency::NodePaths;
+use forebay_service::{ServePlan, ServeSettings, Served, Source, serve};
+
+use crate::Failure;
+
+/// A log that grew past this is begun anew.
+const LOG_BYTES: u64 = 1 << 20;
+
+/// Run the node's daemon. Clients start one by themselves where they find none.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Cache folder on the node's own device [default: $FOREBAY_CACHE, else ~/.cache/forebay]
+    #[arg(long)]
+    cache: Option<PathBuf>,
+    /// Bytes that the cache may take, such as 500GiB [default: what is free, less the floor]
+    #[arg(long)]
+    capacity: Option<String>,
+    /// Bytes of the device that stay free for others [default: a twentieth of what is free]
+    #[arg(long)]
+    free_floor: Option<String>,
+    /// When there is no room: `lru` evicts what was used longest ago, `pin` reads the rest through [default: lru]
+    #[arg(long)]
+    policy: Option<String>,
+    /// Leave after so many seconds without a client; 0 never [default: 600]
+    #[arg(long)]
+    idle_exit_seconds: Option<u64>,
+    /// Reads of the origin in progress at one time, at most [default: 32]
+    #[arg(long)]
+    origin_reads: Option<u32>,
+    /// Clients connected at one time, at most [default: 1024]
+    #[arg(long)]
+    max_links: Option<u32>,
+    /// A TOML file with a [serve] table
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    /// Leave the daemon behind in the background, with its log in the cache folder
+    #[arg(long)]
+    detach: bool,
+    /// The daemon that `--detach` leaves behind
+    #[arg(long, hide = true)]
+    detached: bool,
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let plan = plan(arguments)?;
+    if arguments.detach {
+        return detach(&plan);
+    }
+    if arguments.detached {
+        // A session of its own, so that the end of the trainer's terminal or job step is not the
+        // daemon's. It fails only where that is so already.
+        let _ = rustix::process::setsid();
+    }
+    let folder = plan.cache.folder.clone();
+    eprintln!(
+        "serving `{}`: capacity {}, policy {:?}",
+        folder.display(),
+        crate::index::bytes(plan.cache.capacity_bytes),
+        plan.cache.policy
+    );
+    match serve(plan, arguments.detached, || eprintln!("ready"))? {
+        Served::AlreadyServed if arguments.detached => {
+            eprintln!("another daemon serves it already")
+        }
+        Served::AlreadyServed => {
+            return Err(Failure::new(format!(
+                "another daemon serves `{}` already",
+                folder.display()
+            ))
+            .hint("`forebay status` shows it, `forebay stop` ends it"));
+        }
+        Served::Idle => eprintln!("left: no client for the time set"),
+        Served::Stopped => eprintln!("stopped"),
+    }
+    Ok(())
+}
+
+fn plan(arguments: &Arguments) -> Result<ServePlan, Failure> {
+    let flags = ServeSettings {
+        cache: arguments
+            .cache
+            .as_deref()
+            .and_then(|path| std::path::absolute(path).ok()),
+        capacity: arguments.capacity.clone(),
+        free_floor: arguments.free_floor.clone(),
+        policy: arguments.policy.clone(),
+        idle_exit_seconds: arguments.idle_exit_seconds,
+        origin_reads: arguments.origin_reads,
+        max_links: arguments.max_links,
+    };
+    let file = match &arguments.config {
+        None => ServeSettings::default(),
+        Some(path) => {
+            let text = std::fs::read_to_string(path).map_err(|error| {
+                Failure::new(format!(
+                    "cannot read configuration `{}`: {error}",
+                    path.display()
+                ))
+            })?;
+            ServeSettings::from_toml(&text)?
+        }
+    };
+    let env = ServeSettings::from_env(|name| std::env::var(name).ok())?;
+    let layers = [
+        (Source::CommandLine, flags),
+        (Source::Environment, env),
+        (Source::File, file),
+    ];
+    let default = NodePaths::default_folder(|name| std::env::var_os(name));
+    ServePlan::resolve(&layers, default, room).map_err(|error| Failure::usage(error.to_string()))
+}
+
+/// Bytes that a cache in the folder could take: what is free and what it has.
+fn room(folder: &Path) -> u64 {
+    let there = folder
+        .ancestors()
+        .find(|folder| folder.exists())
+        .unwrap_or(Path::new("/"));
+    let free =
+        rustix::fs::statvfs(there).map_or(0, |stat| stat.f_bavail.saturating_mul(stat.f_frsize));
+    free.saturating_add(allocated(&folder.join("blocks")))
+}
+
+fn allocated(folder: &Path) -> u64 {
+    use std::os::unix::fs::MetadataExt;
+    let Ok(entries) = std::fs::read_dir(folder) else {
+        return 0;
+    };
+    let bytes = |entry: std::fs::DirEntry| match entry.metadata() {
+        Ok(meta) if meta.is_dir() => allocated(&entry.path()),
+        Ok(meta) => meta.blocks() * 512,
+        Err(_) => 0,
+    };
+    entries.flatten().map(bytes).sum()
+}
+
+/// Starts the daemon in the background and ends, so that no client is its parent.
+fn detach(plan: &ServePlan) -> Result<(), Failure> {
+    let paths = plan.paths();
+    paths.create_folder().map_err(|error| {
+        Failure::new(format!(
+            "cannot use cache folder `{}`: {error}",
+            paths.folder().display()
+        ))
+    })?;
+    let fresh = std::fs::metadata(paths.log()).is_ok_and(|log| log.len() > LOG_BYTES);
+    let log = OpenOptions::new()
+        .create(true)
+        .append(!fresh)
+        .write(true)
+        .truncate(fresh)
+        .mode(0o600)
+        .open(paths.log())
+        .map_err(|error| {
+            Failure::new(format!(
+                "cannot write log `{}`: {error}",
+                paths.log().display()
+            ))
+        })?;
+    let arguments = std::env::args_os()
+        .skip(1)
+        .filter(|argument| argument != "--detach");
+    let daemon = Command::new(std::env::current_exe()?)
+        .args(arguments)
+        .arg("--detached")
+        .current_dir("/")
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(log)
+        .spawn()
+        .map_err(|error| Failure::new(format!("cannot start the daemon: {error}")))?;
+    eprintln!("started as process {}", daemon.id());
+    Ok(())
+}

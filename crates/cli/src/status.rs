@@ -1,0 +1,122 @@
+//! `forebay status` and `forebay stop`
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+use forebay_client::{status, stop};
+use forebay_residency::NodePaths;
+use serde_json::Value;
+
+use crate::Failure;
+use crate::index::bytes;
+
+/// How long a daemon may take to answer.
+const DEADLINE: Duration = Duration::from_secs(10);
+
+/// Show what the node's daemon does.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    /// Cache folder [default: $FOREBAY_CACHE, else ~/.cache/forebay]
+    #[arg(long)]
+    cache: Option<PathBuf>,
+    /// Show the settings in force and where each came from
+    #[arg(long)]
+    plan: bool,
+    /// Print everything as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// Stop the node's daemon. Trainers go on without it.
+#[derive(Args)]
+pub(crate) struct StopArguments {
+    /// Cache folder [default: $FOREBAY_CACHE, else ~/.cache/forebay]
+    #[arg(long)]
+    cache: Option<PathBuf>,
+}
+
+fn folder(named: Option<&PathBuf>) -> Result<PathBuf, Failure> {
+    let found = named
+        .cloned()
+        .or_else(|| NodePaths::default_folder(|name| std::env::var_os(name)));
+    found.ok_or_else(|| {
+        Failure::usage("no cache folder: name one with --cache, or set FOREBAY_CACHE")
+    })
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    let text = status(&folder(arguments.cache.as_ref())?, DEADLINE).map_err(|error| {
+        Failure::from(error).hint(
+            "a client starts a daemon when it opens a data set; `forebay serve` runs one by hand",
+        )
+    })?;
+    let status: Value = serde_json::from_str(&text)?;
+    if arguments.json {
+        println!("{status:#}");
+    } else if arguments.plan {
+        print!("{}", plan_words(&status["plan"]));
+    } else {
+        print!("{}", words(&status));
+    }
+    Ok(())
+}
+
+pub(crate) fn run_stop(arguments: &StopArguments) -> Result<(), Failure> {
+    Ok(stop(&folder(arguments.cache.as_ref())?, DEADLINE)?)
+}
+
+fn number(value: &Value) -> u64 {
+    value.as_u64().unwrap_or(0)
+}
+
+fn words(status: &Value) -> String {
+    let size = |name: &str| bytes(number(&status[name]));
+    let mut text = format!(
+        "daemon {} ({}), up {:.0} s, {} clients\n\
+         cache `{}`: {} of {} used, policy {}\n\
+         asked {}: {} resident at first look, {} read through\n\
+         read from the origin {}\n",
+        status["pid"],
+        status["version"].as_str().unwrap_or("?"),
+        status["uptime_seconds"].as_f64().unwrap_or(0.0),
+        status["links"],
+        status["plan"]["cache"].as_str().unwrap_or("?"),
+        size("used_bytes"),
+        bytes(number(&status["plan"]["capacity_bytes"])),
+        status["plan"]["policy"].as_str().unwrap_or("?"),
+        size("asked_bytes"),
+        size("local_bytes"),
+        size("direct_bytes"),
+        size("origin_bytes"),
+    );
+    for dataset in status["datasets"].as_array().into_iter().flatten() {
+        let resident = number(&dataset["resident_blocks"]) * number(&dataset["block_bytes"]);
+        text.push_str(&format!(
+            "data set `{}`: {} samples, {} resident\n",
+            dataset["index"].as_str().unwrap_or("?"),
+            dataset["samples"],
+            bytes(resident),
+        ));
+    }
+    text
+}
+
+fn plan_words(plan: &Value) -> String {
+    let source = |name: &str| {
+        plan["sources"][name]
+            .as_str()
+            .unwrap_or("default")
+            .to_owned()
+    };
+    let line = |name: &str, value: &Value| {
+        let source = source(name.trim_end_matches("_bytes"));
+        format!("{name} = {value}  # {source}\n")
+    };
+    let settings = plan
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(name, _)| *name != "sources");
+    settings.map(|(name, value)| line(name, value)).collect()
+}

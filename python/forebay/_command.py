@@ -1,0 +1,46 @@
+"""Where the `forebay` command is, and what it says when it fails."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+from collections.abc import Sequence
+from pathlib import Path
+
+from forebay.errors import ForebayError, make
+
+
+def find_command() -> str | None:
+    """Path of the `forebay` command: `FOREBAY_COMMAND`, beside this Python, or on PATH."""
+    named = os.environ.get("FOREBAY_COMMAND")
+    if named:
+        return named
+    for folder in (sysconfig.get_path("scripts"), str(Path(sys.executable).parent)):
+        beside = Path(folder) / "forebay"
+        if beside.is_file() and os.access(beside, os.X_OK):
+            return str(beside)
+    return shutil.which("forebay")
+
+
+def run_command(words: Sequence[str]) -> str:
+    """Runs `forebay` and returns what it printed.
+
+    Raises:
+        ForebayError: the command is not there (`unavailable`), or it failed: kind `invalid-input`,
+            with its own words.
+    """
+    command = find_command()
+    if command is None:
+        raise make("unavailable", "cannot find the `forebay` command: put it on PATH")
+    done = subprocess.run([command, *words], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise _failure(done.stderr)
+    return done.stdout
+
+
+def _failure(stderr: str) -> ForebayError:
+    text = stderr.strip().removeprefix("error: ")
+    return make("invalid-input", text or "the `forebay` command failed")
