@@ -23,8 +23,6 @@ pub enum Stream {
     Periods = 3,
     /// Whether a fault strikes.
     Faults = 4,
-    /// Which simulated loader issues what, in [`crate::simulate`].
-    Simulation = 5,
 }
 
 /// A uniform draw in the open interval (0, 1). `lane` separates the draws that one counter needs.
@@ -70,7 +68,6 @@ impl LogNormal {
         (p95 / median).ln() / Z95
     }
 
-    /// The time below which the share `q` of draws lies is not needed at run time; this draws one.
     fn draw(&self, u1: f64, u2: f64) -> f64 {
         let normal = (-2.0 * u1.ln()).sqrt() * (std::f64::consts::TAU * u2).cos();
         self.median.as_secs_f64() * (self.sigma * normal).exp()

@@ -3,26 +3,26 @@
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::OsStr;
-use std::fs::{File, Metadata};
+use std::fs::File;
 use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, SystemTime};
 
 use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, InitFlags,
-    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyOpen, ReplyStatfs, ReplyXattr, Request,
+    Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
+    LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen,
+    ReplyStatfs, ReplyXattr, Request,
 };
 
+use crate::attributes::{attributes, entry_attributes};
 use crate::delay::OpClass;
 use crate::fault::Bump;
 use crate::folder::FolderStream;
 use crate::server::{Call, Server, Ttl};
-use crate::tree::{Found, ROOT};
+use crate::tree::ROOT;
 
 /// Reads the kernel may have under way that no process waits for.
 const MAX_BACKGROUND: u16 = 1024;
@@ -444,55 +444,4 @@ fn with_buffer<T>(len: usize, run: impl FnOnce(&mut [u8]) -> T) -> T {
         }
         run(&mut buffer[..len])
     })
-}
-
-fn entry_attributes(found: &Found, bump: Bump) -> FileAttr {
-    attributes(found.node, &found.metadata, bump)
-}
-
-fn attributes(shown: u64, metadata: &Metadata, bump: Bump) -> FileAttr {
-    // Directories keep their attributes: a fault changes files.
-    let bump = if metadata.is_file() {
-        bump
-    } else {
-        Bump::default()
-    };
-    let time = |seconds: i64, nanos: i64| {
-        shift(
-            SystemTime::UNIX_EPOCH,
-            i128::from(seconds) * 1_000_000_000 + i128::from(nanos),
-        )
-    };
-    let mtime = time(metadata.mtime(), metadata.mtime_nsec());
-    FileAttr {
-        ino: INodeNo(shown),
-        size: metadata.size().saturating_add_signed(bump.size),
-        blocks: metadata.blocks(),
-        atime: time(metadata.atime(), metadata.atime_nsec()),
-        mtime: shift(mtime, i128::from(bump.mtime_ns)),
-        ctime: time(metadata.ctime(), metadata.ctime_nsec()),
-        crtime: SystemTime::UNIX_EPOCH,
-        kind: FileType::from_std(metadata.file_type()).unwrap_or(FileType::RegularFile),
-        perm: (metadata.mode() & 0o7777) as u16,
-        nlink: u32::try_from(metadata.nlink()).unwrap_or(u32::MAX),
-        uid: metadata.uid(),
-        gid: metadata.gid(),
-        rdev: metadata.rdev() as u32,
-        blksize: u32::try_from(metadata.blksize()).unwrap_or(4096),
-        flags: 0,
-    }
-}
-
-fn shift(time: SystemTime, nanos: i128) -> SystemTime {
-    let part = nanos.unsigned_abs();
-    let span = Duration::new(
-        u64::try_from(part / 1_000_000_000).unwrap_or(u64::MAX),
-        (part % 1_000_000_000) as u32,
-    );
-    let moved = if nanos < 0 {
-        time.checked_sub(span)
-    } else {
-        time.checked_add(span)
-    };
-    moved.unwrap_or(time)
 }

@@ -15,6 +15,7 @@
 //! `docs/EMULATE.md` describes the profiles and where their figures come from.
 #![forbid(unsafe_code)]
 
+mod attributes;
 pub mod control;
 pub mod delay;
 pub mod draw;
@@ -24,6 +25,7 @@ mod folder;
 mod fs;
 pub mod glob;
 mod mount;
+mod mount_table;
 pub mod profile;
 mod server;
 pub mod simulate;

@@ -12,9 +12,10 @@ use rustix::mount::UnmountFlags;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::control::{Command, ControlServer, FS_NAME, Status, device_of};
+use crate::control::{Command, ControlServer, FS_NAME, Status};
 use crate::error::{Error, Result};
 use crate::fs::{EmulatedFs, KernelOptions};
+use crate::mount_table::device_of;
 use crate::profile::ProfileSettings;
 use crate::server::{Server, Ttl};
 use crate::trace::Trace;

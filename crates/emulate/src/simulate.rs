@@ -3,7 +3,7 @@
 //! The same draws, slots, link and slow periods as a mount, on a clock of its own.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -117,7 +117,7 @@ fn summarise(mut waits: Vec<f64>, training: &Loop, wall: Duration) -> Waits {
     }
 }
 
-/// A worker's next read. Ordered by its number alone.
+/// A worker, by its number.
 type Worker = usize;
 
 /// A chain of reads that one worker does one after the other.
@@ -131,13 +131,13 @@ struct Run<'a> {
     training: &'a Loop,
     queue: Queue<(Worker, Task)>,
     /// Tasks of each worker that wait until they may begin, in order.
-    todo: Vec<std::collections::VecDeque<Task>>,
+    todo: Vec<VecDeque<Task>>,
     idle: Vec<bool>,
     /// Reads to offer at a time that lies ahead of the queue's clock.
     starts: BinaryHeap<Reverse<(Duration, Worker, u64, u32)>>,
     /// Parts of each batch that are not loaded yet.
-    missing: std::collections::HashMap<u64, u32>,
-    loaded: std::collections::HashMap<u64, Duration>,
+    missing: HashMap<u64, u32>,
+    loaded: HashMap<u64, Duration>,
     next_batch: u64,
 }
 
@@ -147,11 +147,11 @@ impl<'a> Run<'a> {
         Self {
             training,
             queue: Queue::new(Arc::new(profile.clone())),
-            todo: vec![std::collections::VecDeque::new(); workers],
+            todo: vec![VecDeque::new(); workers],
             idle: vec![true; workers],
             starts: BinaryHeap::new(),
-            missing: std::collections::HashMap::new(),
-            loaded: std::collections::HashMap::new(),
+            missing: HashMap::new(),
+            loaded: HashMap::new(),
             next_batch: 0,
         }
     }
@@ -264,5 +264,74 @@ impl<'a> Run<'a> {
                 self.loaded.insert(batch, now);
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::ProfileSettings;
+
+    fn profile(text: &str) -> Profile {
+        ProfileSettings::parse("test", text)
+            .unwrap()
+            .resolve()
+            .unwrap()
+    }
+
+    #[test]
+    fn waits_of_a_steady_tier_are_what_arithmetic_says() {
+        let profile = profile("[read]\nmedian_ms = 10\n");
+        let training = Loop {
+            iterations: 100,
+            ..Loop::default()
+        };
+
+        // 64 samples over 8 workers, 2 reads of 10 ms each: 160 ms, hidden behind 176 ms.
+        let split = simulate(&profile, &training);
+        assert_eq!(
+            (split.median_ms, split.max_ms),
+            (0.0, 160.0),
+            "only the first one waits"
+        );
+        // A whole batch takes one worker 1280 ms: 8 of them make one each 160 ms.
+        let whole = Loop {
+            loader: Loader::WholeBatch { batches: 2 },
+            ..training
+        };
+        assert_eq!(simulate(&profile, &whole).max_ms, 1280.0);
+        let few = Loop {
+            workers: 2,
+            ..training
+        };
+        assert_eq!(simulate(&profile, &few).median_ms, 640.0 - 176.0);
+    }
+
+    #[test]
+    fn built_in_profiles_show_the_papers_waits() {
+        // HDF5's 30 reads a sample. Bounds are wide enough for any seed, not for another shape.
+        let run = |name: &str, reads_per_sample| {
+            let profile = ProfileSettings::load(name).unwrap().resolve().unwrap();
+            simulate(
+                &profile,
+                &Loop {
+                    reads_per_sample,
+                    ..Loop::default()
+                },
+            )
+        };
+        let lustre = run("lustre", 30);
+        assert!((0.24..0.33).contains(&lustre.over_limit), "{lustre:?}");
+        assert!((9_000.0..14_000.0).contains(&lustre.p95_ms), "{lustre:?}");
+        assert!((30_000.0..60_000.0).contains(&lustre.max_ms), "{lustre:?}");
+        let vast = run("vast", 30);
+        assert!((0.09..0.14).contains(&vast.over_limit), "{vast:?}");
+        assert!((1_400.0..2_300.0).contains(&vast.p95_ms), "{vast:?}");
+        assert!((5_000.0..10_000.0).contains(&vast.max_ms), "{vast:?}");
+        assert_eq!(run("nvme", 30).over_limit, 0.0);
+        assert!(
+            run("lustre", 2).over_limit < 0.05,
+            "two reads a sample meet fewer tails"
+        );
     }
 }

@@ -1,4 +1,6 @@
 //! Delays, cap, faults and control, seen from a program's side.
+// A test fails by panicking, in its helpers too.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 

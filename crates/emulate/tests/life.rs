@@ -1,4 +1,6 @@
 //! Mounting, refusing to mount, and ending, with real processes.
+// A test fails by panicking, in its helpers too.
+#![allow(clippy::unwrap_used)]
 
 mod common;
 
