@@ -225,3 +225,101 @@ pub(crate) fn with_file<T>(
         })
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::Write;
+
+    use forebay_dataset::ErrorKind;
+
+    use super::*;
+
+    /// A superblock of version 0, and nothing that it leads to.
+    const SMALLEST: [u8; 96] = {
+        let head = *b"\x89HDF\r\n\x1a\n\0\0\0\0\0\x08\x08\0\x04\0\x10\0";
+        let mut bytes = [0; 96];
+        let mut at = 0;
+        while at < head.len() {
+            bytes[at] = head[at];
+            at += 1;
+        }
+        bytes
+    };
+
+    #[test]
+    fn a_file_that_changes_while_it_is_read_is_stale() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("a.h5");
+        std::fs::write(&path, SMALLEST).unwrap();
+        let input = InputFile {
+            path: path.clone(),
+            name: "a.h5".to_owned(),
+            superblock: Some(0),
+        };
+        assert!(with_file(&input, |_, _| Ok(())).is_ok());
+        let result = with_file(&input, |_, _| {
+            let mut file = File::options().append(true).open(&path).unwrap();
+            file.write_all(b"more").unwrap();
+            Ok(())
+        });
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Stale);
+        assert!(error.to_string().contains("a.h5"), "{error}");
+    }
+
+    #[test]
+    fn a_panic_of_the_parser_is_an_error_of_the_file() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("a.h5");
+        std::fs::write(&path, SMALLEST).unwrap();
+        let input = InputFile {
+            path,
+            name: "a.h5".to_owned(),
+            superblock: Some(0),
+        };
+        let result: Result<()> = with_file(&input, |_, _| panic!("as a parser does"));
+        assert_eq!(result.unwrap_err().kind(), ErrorKind::Corrupt);
+    }
+
+    #[test]
+    fn a_file_without_a_superblock_is_damaged() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("a.h5");
+        std::fs::write(&path, b"\x89HDF\r\n\x1a\n").unwrap();
+        let input = InputFile {
+            path,
+            name: "a.h5".to_owned(),
+            superblock: Some(0),
+        };
+        let error = with_file(&input, |_, _| Ok(())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Corrupt);
+    }
+
+    #[test]
+    fn filters_look_into_groups_that_may_hold_a_field() {
+        let filter = FieldFilter::new(&["coord".to_owned(), "edges/*".to_owned()]);
+        for name in ["coord", "edges/x", "edges/x/y"] {
+            assert!(filter.keeps(name) && filter.may_hold(name), "{name}");
+        }
+        assert!(filter.may_hold("edges") && !filter.keeps("edges"));
+        for name in ["edge", "coords", "coord/x", "x/edges"] {
+            assert!(!filter.keeps(name) && !filter.may_hold(name), "{name}");
+        }
+        let all = FieldFilter::new(&["*/x".to_owned()]);
+        assert!(all.may_hold("a") && all.may_hold("a/b") && all.keeps("a/b/x"));
+        assert!(filter.check_all_met().is_ok());
+        assert!(FieldFilter::new(&["z".to_owned()]).check_all_met().is_err());
+    }
+
+    #[test]
+    fn the_first_error_in_order_is_returned() {
+        for _ in 0..50 {
+            let error = parallel::<()>(64, |number| match number {
+                7 | 9 | 40 => Err(IndexerError::Request(number.to_string())),
+                _ => Ok(()),
+            });
+            assert_eq!(error.unwrap_err().to_string(), "7");
+        }
+        assert_eq!(parallel(5, Ok).unwrap(), [0, 1, 2, 3, 4]);
+    }
+}

@@ -425,6 +425,11 @@ def refused(out):
         h5py.h5d.create(group.id, b"x", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((6,)), plist)
     with refused_file(out, "dangling") as group:
         group["x"] = h5py.SoftLink("/nowhere")
+    with refused_file(out, "soft_bomb") as group:
+        group["l0"] = h5py.SoftLink("/s")
+        for number in range(1, 15):
+            group[f"l{number}"] = h5py.SoftLink("/s" + f"/l{number - 1}" * 20)
+        group["x"] = h5py.SoftLink("/s/l14")
     with refused_file(out, "soft_circle") as group:
         group["x"] = h5py.SoftLink("/s/y")
         group["y"] = h5py.SoftLink("/s/x")

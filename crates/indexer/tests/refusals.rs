@@ -70,6 +70,7 @@ fn links_to_nowhere_and_in_circles_are_errors() {
     for (name, words) in [
         ("dangling", "leads nowhere"),
         ("soft_circle", "in a circle"),
+        ("soft_bomb", "in circles"),
     ] {
         let mut request = case.request(&["s*"]);
         request.inputs = vec![case.files.join(format!("{name}.h5"))];

@@ -103,7 +103,6 @@ pub fn flatten(request: &FlattenRequest, progress: &dyn Progress) -> Result<Flat
         FlattenSource::Index { path, root } => {
             let index = IndexFile::open(path)?;
             let root = index.resolve_root(root.as_deref());
-            refuse_inside(request, std::slice::from_ref(&root))?;
             run(
                 request,
                 &*index,

@@ -192,6 +192,8 @@ impl H5File {
             .split('/')
             .filter(|part| !part.is_empty() && *part != ".")
         {
+            // Links of many parts that lead to links of many parts multiply.
+            self.storage.charge(1)?;
             let Some(links) = self.listing(at)? else {
                 return Ok(None);
             };
