@@ -12,6 +12,20 @@ pub(crate) fn allocated(len: u64) -> u64 {
     len.next_multiple_of(PAGE)
 }
 
+/// Bytes that the file system may take to note where the blocks of a sparse file lie.
+///
+/// The worst is every second block present: each is an extent of its own. ext4 notes four extents
+/// in the inode and the others 12 bytes each in pages that are at least half full when they are
+/// split off, and that stay when all but one of their extents are punched. A file system that
+/// scatters single blocks takes more, but then it is too full to be used as a cache.
+pub(crate) fn noted(blocks: u64) -> u64 {
+    if blocks <= 4 {
+        0
+    } else {
+        allocated(blocks * 32)
+    }
+}
+
 /// The room that a cache may take.
 #[derive(Debug)]
 pub struct Budget {

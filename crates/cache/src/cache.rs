@@ -12,6 +12,7 @@ use forebay_residency::{Counter, MapIdentity, ShardPaths, Stamps};
 use crate::attach::Dormant;
 use crate::budget::{Budget, Reservation};
 use crate::error::AttachError;
+use crate::evict::Spare;
 use crate::metrics::Metrics;
 use crate::shard::Shard;
 
@@ -122,8 +123,9 @@ impl Cache {
             .collect()
     }
 
-    /// Room for `bytes`, made by evicting if need be; `None` if there is none to be had.
-    pub(crate) fn reserve(&self, bytes: u64) -> Option<Reservation> {
+    /// Room for `bytes`, made by evicting anything but `spare` if need be; `None` if there is none
+    /// to be had.
+    pub(crate) fn reserve(&self, bytes: u64, spare: Option<Spare<'_>>) -> Option<Reservation> {
         if bytes > self.budget.capacity() {
             // Not even an empty cache could take it, so nothing is evicted for it.
             return None;
@@ -133,7 +135,7 @@ impl Cache {
             if let Some(reservation) = self.budget.reserve(bytes) {
                 return Some(reservation);
             }
-            if !self.make_room(bytes) {
+            if !self.make_room(bytes, spare) {
                 break;
             }
         }
@@ -160,7 +162,7 @@ impl Cache {
         if let Some(shard) = slot.get() {
             return Ok(Some(shard.clone()));
         }
-        let Some(mut room) = self.reserve(overhead) else {
+        let Some(mut room) = self.reserve(overhead, None) else {
             return Ok(None);
         };
         let paths = ShardPaths::new(&dataset.folder, shard);
@@ -242,12 +244,14 @@ impl CachedDataset {
         })
     }
 
-    /// Bytes that the map and the stamps of a shard take.
+    /// Bytes that a shard takes besides its blocks: its map, its stamps and what the file system
+    /// notes about its block file.
     pub(crate) fn overhead(&self, shard: ShardIndex) -> Result<u64, IndexError> {
         let blocks = self.identity(shard)?.blocks();
         let map = forebay_residency::MapLayout::new(blocks)
             .map_err(|error| IndexError::Damaged(error.to_string()))?;
         let allocated = crate::budget::allocated;
-        Ok(allocated(map.file_len) + allocated(Stamps::file_len(blocks)))
+        let files = allocated(map.file_len) + allocated(Stamps::file_len(blocks));
+        Ok(files + crate::budget::noted(blocks))
     }
 }

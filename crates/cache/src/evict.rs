@@ -11,6 +11,21 @@ use crate::shard::{Dropped, Shard};
 /// Share of the capacity that is freed at once, so that the scan is paid once for many fills.
 const BATCH_SHARE: u64 = 64;
 
+/// Blocks that a fill needs, so that it does not evict one part of a job for another.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Spare<'a> {
+    pub(crate) shard: &'a Shard,
+    pub(crate) blocks: &'a Range<u64>,
+}
+
+impl Spare<'_> {
+    fn covers(&self, candidate: &Candidate) -> bool {
+        std::ptr::eq(self.shard, Arc::as_ptr(&candidate.shard))
+            && self.blocks.start < candidate.blocks.end
+            && candidate.blocks.start < self.blocks.end
+    }
+}
+
 /// A group of blocks that could go.
 struct Candidate {
     last_use: u32,
@@ -20,7 +35,7 @@ struct Candidate {
 
 impl Cache {
     /// Frees at least `bytes` if it can; true if it freed anything or others did meanwhile.
-    pub(crate) fn make_room(&self, bytes: u64) -> bool {
+    pub(crate) fn make_room(&self, bytes: u64, spare: Option<Spare<'_>>) -> bool {
         let before = self.budget.used();
         let _evicting = self.evicting.lock().unwrap_or_else(PoisonError::into_inner);
         if self.budget.used() < before {
@@ -29,7 +44,7 @@ impl Cache {
         let goal = bytes.max(self.excess(bytes));
         self.drop_dormant(goal) > 0
             || (self.plan.policy == Policy::Lru
-                && self.evict_oldest(goal.max(self.budget.capacity() / BATCH_SHARE)) > 0)
+                && self.evict_oldest(goal.max(self.budget.capacity() / BATCH_SHARE), spare) > 0)
     }
 
     /// Evicts what lies over the capacity, whatever the policy: it was lowered since an earlier
@@ -37,7 +52,7 @@ impl Cache {
     pub(crate) fn shrink_to_capacity(&self) {
         let _evicting = self.evicting.lock().unwrap_or_else(PoisonError::into_inner);
         self.drop_dormant(self.excess(0));
-        self.evict_oldest(self.excess(0));
+        self.evict_oldest(self.excess(0), None);
     }
 
     /// Bytes to free before `more` fit.
@@ -73,11 +88,12 @@ impl Cache {
 
     /// Evicts groups, the one used longest ago first, until `goal` bytes were freed. Returns how
     /// many were.
-    fn evict_oldest(&self, goal: u64) -> u64 {
+    fn evict_oldest(&self, goal: u64, spare: Option<Spare<'_>>) -> u64 {
         if goal == 0 {
             return 0;
         }
         let mut candidates = self.candidates();
+        candidates.retain(|candidate| !spare.is_some_and(|spare| spare.covers(candidate)));
         candidates.sort_unstable_by_key(|candidate| candidate.last_use);
         // Counted here and not by the budget's fall: others take the room as it is made.
         let mut freed = 0;

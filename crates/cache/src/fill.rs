@@ -10,6 +10,7 @@ use forebay_residency::now_ticks;
 
 use crate::cache::{Cache, CachedDataset};
 use crate::error::FillError;
+use crate::evict::Spare;
 use crate::jobs::Job;
 use crate::shard::{Piece, Shard};
 
@@ -53,7 +54,7 @@ impl Cache {
                 .flights
                 .lead(blocks, |block| !shard.map.is_resident(block));
             for run in flight.runs() {
-                if self.fill_run(&shard, origin, run)? == Filled::NoRoom {
+                if self.fill_run(&shard, origin, run, blocks)? == Filled::NoRoom {
                     return Ok(Filled::NoRoom);
                 }
             }
@@ -98,18 +99,19 @@ impl Cache {
         Ok(())
     }
 
-    /// Fills a run that this thread leads.
+    /// Fills a run that this thread leads, for a job of the blocks `wanted`.
     fn fill_run(
         &self,
         shard: &Shard,
         origin: &dyn Origin,
         run: &Range<u64>,
+        wanted: &Range<u64>,
     ) -> Result<Filled, FillError> {
         let Some(runs) = self.recover(shard, run)? else {
             return self.refuse(run);
         };
         for missing in runs {
-            if self.fetch(shard, origin, &missing)? == Filled::NoRoom {
+            if self.fetch(shard, origin, &missing, wanted)? == Filled::NoRoom {
                 return Ok(Filled::NoRoom);
             }
         }
@@ -194,8 +196,13 @@ impl Cache {
         shard: &Shard,
         origin: &dyn Origin,
         run: &Range<u64>,
+        wanted: &Range<u64>,
     ) -> Result<Filled, FillError> {
-        let Some(mut room) = self.reserve(shard.cost(run)?) else {
+        let spare = Spare {
+            shard,
+            blocks: wanted,
+        };
+        let Some(mut room) = self.reserve(shard.cost(run)?, Some(spare)) else {
             return self.refuse(run);
         };
         for piece in shard.pieces(run)? {
