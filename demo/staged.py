@@ -26,10 +26,12 @@ class StagedDataset(Dataset[Example]):
             source = forebay.open(index, root=root, cache=cache)
         if len(source) != len(rows):
             raise ValueError(f"index `{index}` has {len(source)} samples, manifest {len(rows)}")
-        for position, row in enumerate(rows):
-            if source.key(position) != row.key:
-                found = source.key(position)
-                raise ValueError(f"sample {position} of `{index}` is `{found}`, not `{row.key}`")
+        # The index has its samples in the order of the files, the manifest in that of the keys.
+        found = [source.find(row.key) for row in rows]
+        for position, row in zip(found, rows, strict=True):
+            if position is None:
+                raise ValueError(f"index `{index}` has no sample `{row.key}`")
+        self._positions = found
         self._samples: Any = forebay.torch.Dataset(source)
         self._rows = rows
 
@@ -41,7 +43,7 @@ class StagedDataset(Dataset[Example]):
 
     def __getitems__(self, indices: list[int]) -> list[Example]:
         """One call into Forebay for the whole batch."""
-        samples = self._samples.__getitems__(indices)
+        samples = self._samples.__getitems__([self._positions[index] for index in indices])
         return [
             example(
                 index,
