@@ -47,7 +47,7 @@ class EmulatedTier:
     """`source` seen through `forebay emulate` at `mount`, as slow as `profile` times `scale`."""
 
     def __init__(
-        self, source: Path, mount: Path, log: Path, profile: str, scale: float, seed: int
+        self, source: Path, mount: Path, log: Path, profile: Path, scale: float, seed: int
     ) -> None:
         self._mount = mount
         self._log = log
@@ -57,7 +57,7 @@ class EmulatedTier:
             str(source),
             str(mount),
             "--profile",
-            profile,
+            str(profile),
             "--scale",
             str(scale),
             "--seed",

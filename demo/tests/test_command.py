@@ -50,7 +50,7 @@ def tier(folder: Path, monkeypatch: pytest.MonkeyPatch, script: str) -> Emulated
     fake.write_text(f"#!/bin/sh\n{script}\n")
     fake.chmod(0o755)
     monkeypatch.setattr(emulated, "forebay", lambda: str(fake))
-    return EmulatedTier(folder, folder / "mnt", folder / "log", "lustre", 1.0, 7)
+    return EmulatedTier(folder, folder / "mnt", folder / "log", Path("lustre.toml"), 1.0, 7)
 
 
 def test_a_tier_that_does_not_start_says_why(
