@@ -67,6 +67,11 @@ fn links_are_followed_and_circles_end() {
         let mut request = case.request(&["s/*"]);
         request.inputs = vec![case.files.join(version)];
         case.check(&request);
+        std::fs::remove_file(&request.output).unwrap();
+        // The only group of this form is one that the path came through.
+        request.samples = vec!["ring/*/*".parse().unwrap()];
+        let (_, text) = common::refusal(&request);
+        assert!(text.contains("no group of"), "{text}");
     }
 }
 

@@ -246,6 +246,8 @@ def links(out):
             file["s/b"] = h5py.SoftLink("a")
             file["s/c/x"] = file["real/x"]
             file["s/c/sub/y"] = file["s/a/sub/y"]
+            file["ring/one/x"] = smooth(3)
+            file["ring/one/again"] = file["ring"]
             for number in range(300):
                 file[f"many/{number:04}/x"] = np.int32(number)
             file.create_dataset("committed", data=[1])

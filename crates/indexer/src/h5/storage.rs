@@ -46,7 +46,7 @@ impl PagedFile {
         // Relaxed: the counters bound work, they order nothing.
         let reads = self.reads.fetch_add(1, Ordering::Relaxed);
         let bytes = self.bytes.fetch_add(len, Ordering::Relaxed);
-        if reads > (1 << 20) + self.len / 8 || bytes > (16 << 20) + self.len.saturating_mul(32) {
+        if reads > (1 << 20) + self.len / 2 || bytes > (16 << 20) + self.len.saturating_mul(32) {
             return Err(Error::ResourceLimit(
                 "its structures refer to each other in circles".to_owned(),
             ));
