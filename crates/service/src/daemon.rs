@@ -18,6 +18,7 @@ use thiserror::Error;
 
 use crate::link::serve_link;
 use crate::lock::DaemonLock;
+use crate::origins::Origins;
 use crate::pool::Pool;
 use crate::settings::ServePlan;
 use crate::status::status;
@@ -67,6 +68,7 @@ impl ServeError {
 pub(crate) struct Node {
     pub(crate) cache: Arc<Cache>,
     pub(crate) pool: Pool,
+    pub(crate) origins: Origins,
     plan: ServePlan,
     started: Instant,
     stopping: AtomicBool,
@@ -111,6 +113,7 @@ pub fn serve(
     let node = Arc::new(Node {
         cache: Arc::new(Cache::open(plan.cache.clone())?),
         pool: Pool::start(plan.origin_reads).map_err(in_folder)?,
+        origins: Origins::default(),
         started: Instant::now(),
         stopping: AtomicBool::new(false),
         links: Links::default(),
@@ -190,12 +193,28 @@ fn admit(node: &Arc<Node>, stream: UnixStream) {
     let thread = std::thread::Builder::new()
         .name(format!("link-{number}"))
         .spawn(move || {
+            // Given back on unwind too, or the daemon would never be idle again.
+            let _entry = LinkEntry {
+                links: &serving.links,
+                number,
+            };
             // Whatever ended it, the client has its own way on.
             let _ = serve_link(&serving, stream);
-            serving.links.remove(number);
         });
     if thread.is_err() {
         node.links.remove(number);
+    }
+}
+
+/// A link's place among the connected clients, given back on drop.
+struct LinkEntry<'a> {
+    links: &'a Links,
+    number: u64,
+}
+
+impl Drop for LinkEntry<'_> {
+    fn drop(&mut self) {
+        self.links.remove(self.number);
     }
 }
 
@@ -224,11 +243,12 @@ impl Links {
     }
 
     fn remove(&self, number: u64) {
-        self.lock().remove(&number);
+        // Before the link is gone: whoever finds none must not take an older time for the last.
         *self
             .last_change
             .lock()
             .unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
+        self.lock().remove(&number);
         self.closed.notify_all();
     }
 

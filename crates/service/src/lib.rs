@@ -13,6 +13,7 @@
 mod daemon;
 mod link;
 mod lock;
+mod origins;
 mod pool;
 mod settings;
 mod stage;

@@ -4,12 +4,11 @@ use std::error::Error;
 use std::io::{self, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use forebay_cache::{CachedDataset, jobs};
 use forebay_dataset::{ByteRange, ErrorKind, ShardIndex};
-use forebay_origin::{IndexFile, PosixOrigin};
+use forebay_origin::IndexFile;
 use forebay_wire::{Reply, Request, StageRange, read_frame};
 
 use crate::daemon::Node;
@@ -147,13 +146,11 @@ fn open_dataset(
         );
         return Err(Refusal::new(ErrorKind::Stale, message));
     }
-    let origin = PosixOrigin::new(index.resolve_root(root.as_deref()));
+    let root = index.resolve_root(root.as_deref());
     let attached = node.cache.attach(index);
     let dataset = attached.map_err(|error| Refusal::of(error.kind(), &error))?;
-    Ok(OpenDataset {
-        dataset,
-        origin: Arc::new(origin),
-    })
+    let origin = node.origins.get(generation, root);
+    Ok(OpenDataset { dataset, origin })
 }
 
 /// The ranges, all inside their shards.

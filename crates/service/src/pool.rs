@@ -13,8 +13,10 @@ struct Queue {
     closed: bool,
 }
 
-/// A fixed number of threads and the tasks that wait for one. Each requester keeps no more tasks
-/// here than there are threads, so the queue is bounded by requesters times threads.
+/// Tasks that may wait for each thread.
+const QUEUED_PER_THREAD: usize = 1024;
+
+/// A fixed number of threads and a bounded queue of tasks that wait for one.
 pub(crate) struct Pool {
     queue: Arc<(Mutex<Queue>, Condvar)>,
     threads: usize,
@@ -41,10 +43,17 @@ impl Pool {
         self.threads
     }
 
-    /// Runs the task on some thread, later.
-    pub(crate) fn submit(&self, task: impl FnOnce() + Send + 'static) {
-        lock(&self.queue.0).tasks.push_back(Box::new(task));
+    /// Runs the task on some thread, later; false if too many wait already, as they do while the
+    /// origin hangs.
+    pub(crate) fn submit(&self, task: impl FnOnce() + Send + 'static) -> bool {
+        let mut queue = lock(&self.queue.0);
+        if queue.tasks.len() >= self.threads * QUEUED_PER_THREAD {
+            return false;
+        }
+        queue.tasks.push_back(Box::new(task));
+        drop(queue);
         self.queue.1.notify_one();
+        true
     }
 }
 
@@ -89,9 +98,25 @@ mod tests {
     #[test]
     fn a_panicking_task_does_not_take_its_thread_along() {
         let pool = Pool::start(1).unwrap();
-        pool.submit(|| panic!("a task fails"));
+        assert!(pool.submit(|| panic!("a task fails")));
         let (done, wait) = mpsc::channel();
-        pool.submit(move || done.send(7).unwrap());
+        assert!(pool.submit(move || done.send(7).unwrap()));
         assert_eq!(wait.recv(), Ok(7));
+    }
+
+    #[test]
+    fn the_queue_does_not_grow_while_the_threads_hang() {
+        let pool = Pool::start(1).unwrap();
+        let (let_go, hang) = mpsc::channel::<()>();
+        assert!(pool.submit(move || {
+            let _ = hang.recv();
+        }));
+        let queued = (0..3 * QUEUED_PER_THREAD).filter(|_| pool.submit(|| {}));
+        let queued = queued.count();
+        assert!(
+            (QUEUED_PER_THREAD - 1..=QUEUED_PER_THREAD).contains(&queued),
+            "{queued}"
+        );
+        drop(let_go);
     }
 }

@@ -28,19 +28,12 @@ pub(crate) fn stage(
         return Ok(true);
     };
     let (done, results) = mpsc::channel();
-    let submit = |job: Job| {
-        let (cache, open, done) = (cache.clone(), open.clone(), done.clone());
-        pool.submit(move || {
-            let filled = cache.fill(&open.dataset, open.origin.as_ref(), &job, deadline);
-            // The requester may have given up.
-            let _ = done.send((job, filled));
-        });
-    };
-    let mut in_flight: Vec<Job> = jobs.by_ref().take(pool.threads()).collect();
-    in_flight.iter().cloned().for_each(submit);
+    let submit = |job: &Job| submit(cache, pool, open, job.clone(), deadline, done.clone());
+    let (mut in_flight, refused): (Vec<Job>, Vec<Job>) =
+        jobs.by_ref().take(pool.threads()).partition(submit);
     // A lone job pays no hand-over to another thread.
-    let mut complete =
-        cache.fill(&open.dataset, open.origin.as_ref(), &first, deadline)? == Filled::Resident;
+    let filled = cache.fill(&open.dataset, open.origin.as_ref(), &first, deadline)?;
+    let mut complete = refused.is_empty() && filled == Filled::Resident;
     while let Some(waited_for) = in_flight.first() {
         let left = deadline
             .saturating_duration_since(Instant::now())
@@ -56,9 +49,33 @@ pub(crate) fn stage(
         complete &= filled? == Filled::Resident;
         in_flight.retain(|waiting| *waiting != job);
         if let Some(next) = jobs.next() {
-            in_flight.push(next.clone());
-            submit(next);
+            if submit(&next) {
+                in_flight.push(next);
+            } else {
+                complete = false;
+            }
         }
     }
     Ok(complete)
+}
+
+/// Lets the pool fill a job; false if too much waits there already.
+fn submit(
+    cache: &Arc<Cache>,
+    pool: &Pool,
+    open: &OpenDataset,
+    job: Job,
+    deadline: Instant,
+    done: mpsc::Sender<(Job, Result<Filled, FillError>)>,
+) -> bool {
+    let (cache, open) = (cache.clone(), open.clone());
+    pool.submit(move || {
+        if Instant::now() >= deadline {
+            // Nobody waits any more: the origin is for those who do.
+            return;
+        }
+        let filled = cache.fill(&open.dataset, open.origin.as_ref(), &job, deadline);
+        // The requester may have given up.
+        let _ = done.send((job, filled));
+    })
 }
