@@ -34,6 +34,7 @@ fn eight_threads_of_one_cold_block_fetch_it_once() {
     });
     assert_eq!(origin.reads(), 1);
     assert_eq!(origin.bytes(), BLOCK);
+    assert_eq!(node.cache.metrics().recovered_blocks.get(), 0);
 }
 
 #[test]

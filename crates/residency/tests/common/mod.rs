@@ -16,6 +16,8 @@ pub(crate) struct Daemon {
     pub(crate) map: ResidencyMap,
     pub(crate) file: BlockFile,
     pub(crate) identity: MapIdentity,
+    /// The whole shard, as the origin has it.
+    pub(crate) content: Vec<u8>,
 }
 
 /// The byte at `offset` of every shard; never 0, so that a hole shows.
@@ -50,6 +52,7 @@ impl Daemon {
             map,
             file,
             identity,
+            content: bytes(range(0, identity.shard_len)),
         }
     }
 
@@ -59,8 +62,8 @@ impl Daemon {
 
     pub(crate) fn fill(&self, blocks: Range<u64>) {
         let end = (blocks.end * BLOCK).min(self.identity.shard_len);
-        let whole = range(blocks.start * BLOCK, end - blocks.start * BLOCK);
-        let landed = self.file.write(blocks.start, &bytes(whole)).unwrap();
+        let bytes = &self.content[(blocks.start * BLOCK) as usize..end as usize];
+        let landed = self.file.write(blocks.start, bytes).unwrap();
         landed
             .into_iter()
             .for_each(|landed| self.map.publish(landed));
