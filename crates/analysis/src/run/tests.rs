@@ -68,10 +68,12 @@ fn lines_are_frozen_at_format_1() {
     );
 }
 
-#[test]
-fn a_hostile_line_is_refused_with_its_number_and_the_reason() {
-    let step = |from: &str, to: &str| STEP.replace(from, to);
-    let cases = [
+fn step(from: &str, to: &str) -> String {
+    STEP.replace(from, to)
+}
+
+fn hostile_numbers() -> Vec<(String, &'static str)> {
+    vec![
         (step("0.1", "NaN"), "not valid JSON"),
         (step("0.1", "null"), "field `wait_s` is missing"),
         (
@@ -112,6 +114,11 @@ fn a_hostile_line_is_refused_with_its_number_and_the_reason() {
             step("\"iteration\":0", "\"iteration\":-1"),
             "`iteration` must be a whole number",
         ),
+    ]
+}
+
+fn hostile_shapes() -> Vec<(String, &'static str)> {
+    vec![
         (step("\"rank\":0,", ""), "field `rank` is missing"),
         (step("\"p\"", "\"\""), "`path` must have 1 to 200 bytes: 0"),
         (
@@ -142,7 +149,12 @@ fn a_hostile_line_is_refused_with_its_number_and_the_reason() {
             "`asked_bytes` must be",
         ),
         (r#"{"record":"note"}"#.into(), "field `text` is missing"),
-    ];
+    ]
+}
+
+#[test]
+fn a_hostile_line_is_refused_with_its_number_and_the_reason() {
+    let cases = [hostile_numbers(), hostile_shapes()].concat();
     for (line, reason) in cases {
         let found = fault(&format!("{HEAD}\n\n{line}\n"));
         assert!(
