@@ -240,6 +240,7 @@ mod tests {
 
     #[test]
     fn full_words_make_one_run() {
-        assert_eq!(runs_of([u64::MAX, u64::MAX, 1].into_iter()), [0..129]);
+        let runs = runs_of([u64::MAX, u64::MAX, 1].into_iter());
+        assert_eq!(runs, std::slice::from_ref(&(0..129)));
     }
 }

@@ -1,4 +1,5 @@
 //! Fills under failure and in company.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! The cache against a plain model, under anything that can happen to it in one thread.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! The room that a cache takes: never more than it may, whatever happens.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! Map, block file and stamps over real files: what the daemon publishes is what clients read.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! A view keeps its blocks: against this process, another one, a child of fork and a dead one.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! The daemon's life and manners, as processes see them.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod common;
 

@@ -1,4 +1,5 @@
 //! The daemon is killed at random points: no wrong byte, and the next one recovers.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod common;
 
