@@ -309,25 +309,25 @@ mod tests {
 
     #[test]
     fn built_in_profiles_show_the_papers_waits() {
-        // HDF5's 30 reads a sample. Bounds are wide enough for any seed, not for another shape.
+        // HDF5's 30 reads a sample. 500 iterations: the bounds are wide enough for most seeds,
+        // not for another shape.
         let run = |name: &str, reads_per_sample| {
             let profile = ProfileSettings::load(name).unwrap().resolve().unwrap();
-            simulate(
-                &profile,
-                &Loop {
-                    reads_per_sample,
-                    ..Loop::default()
-                },
-            )
+            let training = Loop {
+                iterations: 500,
+                reads_per_sample,
+                ..Loop::default()
+            };
+            simulate(&profile, &training)
         };
         let lustre = run("lustre", 30);
-        assert!((0.24..0.33).contains(&lustre.over_limit), "{lustre:?}");
-        assert!((9_000.0..14_000.0).contains(&lustre.p95_ms), "{lustre:?}");
-        assert!((30_000.0..60_000.0).contains(&lustre.max_ms), "{lustre:?}");
+        assert!((0.22..0.36).contains(&lustre.over_limit), "{lustre:?}");
+        assert!((7_000.0..18_000.0).contains(&lustre.p95_ms), "{lustre:?}");
+        assert!((20_000.0..60_000.0).contains(&lustre.max_ms), "{lustre:?}");
         let vast = run("vast", 30);
-        assert!((0.09..0.14).contains(&vast.over_limit), "{vast:?}");
-        assert!((1_400.0..2_300.0).contains(&vast.p95_ms), "{vast:?}");
-        assert!((5_000.0..10_000.0).contains(&vast.max_ms), "{vast:?}");
+        assert!((0.07..0.17).contains(&vast.over_limit), "{vast:?}");
+        assert!((1_000.0..3_000.0).contains(&vast.p95_ms), "{vast:?}");
+        assert!((3_000.0..10_000.0).contains(&vast.max_ms), "{vast:?}");
         assert_eq!(run("nvme", 30).over_limit, 0.0);
         assert!(
             run("lustre", 2).over_limit < 0.05,

@@ -25,6 +25,19 @@ fn code<T>(result: std::io::Result<T>) -> Option<i32> {
     result.err().and_then(|e| e.raw_os_error())
 }
 
+/// Wait until that many requests hang, but not for good.
+fn wait_for_held(mounted: &forebay_emulate::Emulated, n: usize) {
+    let begun = std::time::Instant::now();
+    while mounted.status().held < n {
+        assert!(
+            begun.elapsed() < Duration::from_secs(60),
+            "nothing hangs: {:?}",
+            mounted.status()
+        );
+        thread::sleep(Duration::from_millis(1));
+    }
+}
+
 mount_tests! {
     fn parallel_reads_sleep_together(site) {
         // Far more reads sleep at once than there are threads.
@@ -51,9 +64,7 @@ mount_tests! {
                 let (to, path) = (to.clone(), site.path("a.bin"));
                 scope.spawn(move || to.send(fs::read(path).map(|b| b.len())).unwrap());
             }
-            while mounted.status().held < 20 {
-                thread::yield_now();
-            }
+            wait_for_held(&mounted, 20);
             assert_eq!(fs::read(site.path("sub/b.h5")).unwrap().len(), 5000, "others go on");
             assert!(done.try_recv().is_err(), "the hung ones do not");
             Control::connect(&site.mount_point()).unwrap().clear().unwrap();
@@ -67,9 +78,7 @@ mount_tests! {
         let mounted = site.mount("[[fault]]\nkind = \"hang\"\nmax_hang_s = 3000\n");
         let path = site.path("a.bin");
         let reader = thread::spawn(move || fs::read(path));
-        while mounted.status().held < 1 {
-            thread::yield_now();
-        }
+        wait_for_held(&mounted, 1);
         mounted.unmount().unwrap();
         assert_eq!(code(reader.join().unwrap()), Some(EIO));
         assert!(!site.path("a.bin").exists());
