@@ -127,7 +127,7 @@ def index(
     """
     many = [inputs] if isinstance(inputs, (str, os.PathLike)) else list(inputs)
     patterns = [sample] if isinstance(sample, str) else list(sample)
-    words = ["index", *map(os.fspath, many), "--output", os.fspath(output), "--json"]
+    words = ["index", *[os.fspath(path) for path in many], "--output", os.fspath(output), "--json"]
     for pattern in patterns:
         words += ["--sample", pattern]
     if root is not None:

@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ import numpy.typing as npt
 from forebay import _native
 from forebay._command import find_command
 from forebay.errors import make
+
+if TYPE_CHECKING:
+    from typing_extensions import Buffer
 
 __all__ = ["Dataset", "Field"]
 
@@ -115,7 +118,7 @@ class Dataset(_native.Dataset):
         _, layout = self.layout(index)
         views = zip(self.views(index), self._kinds, layout, strict=True)
         return {
-            name: np.frombuffer(view, dtype).reshape(shape)
+            name: np.frombuffer(memoryview(cast("Buffer", view)), dtype).reshape(shape)
             if len(view)
             else np.empty(shape, dtype)
             for view, (name, dtype, _), (_, shape) in views

@@ -118,6 +118,7 @@ impl Dataset {
             Ok(Ok(())) => Ok(None),
             Ok(Err(error)) if error.kind() == forebay_dataset::ErrorKind::Stale => Err(error),
             Ok(Err(error)) => Ok(Some(error.chain())),
+            Err(error) if link::is_interrupted(&error) => Err(ClientError::Interrupted),
             Err(error) => {
                 self.process().daemon.rest();
                 Ok(Some(error.to_string()))

@@ -57,18 +57,32 @@ pub(crate) fn is_interrupted(error: &io::Error) -> bool {
         .is_some_and(|inner| inner.is::<Interrupted>())
 }
 
-/// A stream whose reads come back from a signal: to go on, or to give up.
-struct Interruptible<'a>(&'a UnixStream);
+/// Runs the signal handlers of the embedding program; an error if one of them wants the wait to
+/// end.
+pub(crate) fn check_signals() -> io::Result<()> {
+    if INTERRUPTED.get().is_some_and(|interrupted| interrupted()) {
+        return Err(io::Error::other(Interrupted));
+    }
+    Ok(())
+}
+
+/// A stream whose reads come back from a signal, to go on or to give up, and end at a time however
+/// many signals come.
+struct Interruptible<'a> {
+    stream: &'a UnixStream,
+    end: Instant,
+}
 
 impl Read for Interruptible<'_> {
     fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
         loop {
-            match self.0.read(out) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {
-                    if INTERRUPTED.get().is_some_and(|interrupted| interrupted()) {
-                        return Err(io::Error::other(Interrupted));
-                    }
-                }
+            let left = self.end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(io::ErrorKind::TimedOut.into());
+            }
+            self.stream.set_read_timeout(Some(left))?;
+            match self.stream.read(out) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => check_signals()?,
                 read => return read,
             }
         }
@@ -84,9 +98,12 @@ impl Link {
         // A little longer than the daemon waits, so that its own words arrive.
         let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_millis(200);
         self.stream.set_write_timeout(Some(left))?;
-        self.stream.set_read_timeout(Some(left))?;
         self.stream.write_all(&request.encode())?;
-        let kind = read_frame(&mut Interruptible(&self.stream), &mut self.payload)?
+        let mut reply = Interruptible {
+            stream: &self.stream,
+            end: Instant::now() + left,
+        };
+        let kind = read_frame(&mut reply, &mut self.payload)?
             .ok_or(io::Error::from(io::ErrorKind::UnexpectedEof))?;
         Reply::decode(kind, &self.payload).map_err(io::Error::other)
     }
@@ -142,32 +159,32 @@ fn with_link<T>(
     deadline: Instant,
     talk: impl Fn(&mut Link) -> io::Result<T>,
 ) -> io::Result<T> {
-    LINKS.with_borrow_mut(|links| {
-        let mut fresh = false;
-        loop {
-            let held = links
-                .remove(paths.folder())
-                .filter(|link| link.forks == fork_generation());
-            let mut link = match held {
-                Some(link) => link,
-                None => {
-                    fresh = true;
-                    connect(paths, command, deadline)?
-                }
-            };
-            match talk(&mut link) {
-                Ok(answer) => {
-                    links.insert(paths.folder().to_path_buf(), link);
-                    return Ok(answer);
-                }
-                // Part of a frame may be left in the stream, so the link is dropped in any case.
-                Err(error) if fresh || is_timeout(&error) || is_interrupted(&error) => {
-                    return Err(error);
-                }
-                Err(_) => {}
+    // The table is not borrowed during the talk: a signal handler that runs then may read too.
+    let mut fresh = false;
+    loop {
+        let held = LINKS
+            .with_borrow_mut(|links| links.remove(paths.folder()))
+            .filter(|link| link.forks == fork_generation());
+        let mut link = match held {
+            Some(link) => link,
+            None => {
+                fresh = true;
+                connect(paths, command, deadline)?
             }
+        };
+        match talk(&mut link) {
+            Ok(answer) => {
+                let folder = paths.folder().to_path_buf();
+                LINKS.with_borrow_mut(|links| links.insert(folder, link));
+                return Ok(answer);
+            }
+            // Part of a frame may be left in the stream, so the link is dropped in any case.
+            Err(error) if fresh || is_timeout(&error) || is_interrupted(&error) => {
+                return Err(error);
+            }
+            Err(_) => {}
         }
-    })
+    }
 }
 
 pub(crate) fn is_timeout(error: &io::Error) -> bool {
@@ -235,10 +252,14 @@ pub(crate) fn stage(
     Ok(Ok(complete))
 }
 
-/// Tells the daemon that the device did not give back what the map promised.
-pub(crate) fn distrust(target: &Target, range: StageRange, deadline: Instant) {
-    // Only advice: the reader has other ways to its bytes.
-    let _ = with_link(&target.paths, &target.command, deadline, |link| match link
+/// Tells the daemon that the device did not give back what the map promised. Only advice, since
+/// the reader has other ways to its bytes: it fails for a signal alone.
+pub(crate) fn distrust(
+    target: &Target,
+    range: StageRange,
+    deadline: Instant,
+) -> Result<(), ClientError> {
+    let told = with_link(&target.paths, &target.command, deadline, |link| match link
         .dataset(target, deadline)?
     {
         Ok(dataset) => link
@@ -246,6 +267,10 @@ pub(crate) fn distrust(target: &Target, range: StageRange, deadline: Instant) {
             .map(drop),
         Err(_) => Ok(()),
     });
+    match told {
+        Err(error) if is_interrupted(&error) => Err(ClientError::Interrupted),
+        _ => Ok(()),
+    }
 }
 
 fn ask(folder: &Path, request: &Request, deadline: Duration) -> Result<Reply, ClientError> {
@@ -254,9 +279,14 @@ fn ask(folder: &Path, request: &Request, deadline: Duration) -> Result<Reply, Cl
     with_link(&paths, &DaemonCommand::default(), deadline, |link| {
         link.call(request, deadline)
     })
-    .map_err(|source| ClientError::NoDaemon {
-        folder: folder.display().to_string(),
-        source,
+    .map_err(|source| {
+        if is_interrupted(&source) {
+            return ClientError::Interrupted;
+        }
+        ClientError::NoDaemon {
+            folder: folder.display().to_string(),
+            source,
+        }
     })
 }
 

@@ -7,6 +7,8 @@ use std::time::{Duration, Instant};
 
 use forebay_residency::NodePaths;
 
+use crate::link::check_signals;
+
 /// How long a daemon may take from its start to its first answer.
 const START_LIMIT: Duration = Duration::from_secs(35);
 
@@ -60,7 +62,10 @@ fn wait_until_listening(paths: &NodePaths, deadline: Instant) -> io::Result<()> 
     loop {
         match paths.connect() {
             Ok(_) => return Ok(()),
-            Err(_) if Instant::now() < deadline => std::thread::sleep(pause),
+            Err(_) if Instant::now() < deadline => {
+                check_signals()?;
+                std::thread::sleep(pause);
+            }
             Err(error) => {
                 let message = format!(
                     "the daemon did not start ({error}); see `{}`",

@@ -100,7 +100,7 @@ impl Dataset {
                     start: range.start(),
                     len: range.len(),
                 };
-                link::distrust(&self.target, range, Instant::now() + Duration::from_secs(5));
+                link::distrust(&self.target, range, Instant::now() + Duration::from_secs(5))?;
                 Ok(false)
             }
         }
@@ -137,9 +137,8 @@ impl Dataset {
         match link::stage(&self.target, ranges, deadline) {
             Ok(Ok(complete)) => Ok(complete),
             // The file changed, or the time is up: reading it here would not help.
-            Ok(Err(error)) if matches!(error.kind(), ErrorKind::Stale | ErrorKind::Deadline) => {
-                Err(error)
-            }
+            Ok(Err(error)) if error.kind() == ErrorKind::Stale => Err(error),
+            Ok(Err(error)) if error.kind() == ErrorKind::Deadline => Err(self.late(ranges)),
             // The daemon may lack what this process has: a mount, a permission.
             Ok(Err(_)) => Ok(false),
             Err(error) if link::is_timeout(&error) && Instant::now() >= deadline => {
@@ -206,24 +205,22 @@ impl Dataset {
                 output,
                 grid_index,
                 filter_mask,
-            } => DECODING.with_borrow_mut(|Decoding { stored, scratch }| {
+            } => {
+                // Taken and not borrowed: a signal handler that runs while `read` waits may
+                // decode too.
+                let mut decoding = DECODING.take();
+                let Decoding { stored, scratch } = &mut decoding;
                 stored.resize(part.range.len() as usize, 0);
-                if !read(stored)? {
-                    return Ok(false);
-                }
+                let done = read(stored)?;
                 let found = self.index.sample(*sample)?.field(*field)?;
-                if let Some(rows) = found.rows() {
-                    rows.place(
-                        *grid_index,
-                        *filter_mask,
-                        stored,
-                        scratch,
-                        &mut out[output.clone()],
-                    )
-                    .map_err(|source| self.name(decode_error(*sample, *field, source)))?;
+                if let Some(rows) = found.rows().filter(|_| done) {
+                    let out = &mut out[output.clone()];
+                    rows.place(*grid_index, *filter_mask, stored, scratch, out)
+                        .map_err(|source| self.name(decode_error(*sample, *field, source)))?;
                 }
-                Ok(true)
-            }),
+                DECODING.set(decoding);
+                Ok(done)
+            }
         }
     }
 
