@@ -132,20 +132,3 @@ def write(file: Path, content: dict[str, Any]) -> None:
     unfinished = file.with_name(f"{file.name}.unfinished")
     unfinished.write_text(json.dumps(content, indent=2) + "\n")
     unfinished.replace(file)
-
-
-def table(rows: list[EpochFigures]) -> str:
-    """The figures for a terminal."""
-    lines = [
-        "path     epoch    wall s  iterations  wait ms: median     p95      max"
-        "   over window  window ms  asked MB  origin MB"
-    ]
-    for row in rows:
-        origin = "-" if row.origin_bytes is None else f"{row.origin_bytes / 1e6:.1f}"
-        lines.append(
-            f"{row.path:<9}{row.epoch:>5}{row.wall_s:>10.2f}{row.iterations:>12}"
-            f"{row.wait_median_ms:>17.1f}{row.wait_p95_ms:>8.1f}{row.wait_max_ms:>9.1f}"
-            f"{row.over_window_share:>13.1%}{row.window_ms:>11.1f}"
-            f"{row.asked_bytes / 1e6:>10.1f}{origin:>11}"
-        )
-    return "\n".join(lines)

@@ -78,7 +78,7 @@ def test_a_quick_run_trains_on_both_paths_and_reports(out: Path, start: Starter)
     assert content["speedup"].keys() == {"epoch1", "epoch2"}
     # Every block comes from the origin once, for two epochs that ask for it twice.
     assert 0 < content["origin_bytes_over_asked"] < 1
-    assert "speed-up in epoch 2" in printed and "identical: True" in printed
+    assert "epoch 2: forebay is" in printed and "identical: True" in printed
     assert len(list(records.read(out / "records.jsonl"))) == 4 * 3 + 4
     assert "<html" in (out / "report.html").read_text()
     assert not emulated.is_mounted(out / "mnt") and not (out / "cache").exists()
