@@ -1,0 +1,1 @@
+"""Every comparison of speed with its baseline: `make bench`."""

@@ -1,0 +1,95 @@
+"""Runs the rows, prints them, and writes `summary.json`."""
+
+from __future__ import annotations
+
+import argparse
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from bench import (
+    cold_sample,
+    origin_bytes,
+    row,
+    small_sample,
+    warm_batch,
+    warm_sample,
+    warm_view_sum,
+)
+from bench.row import Row
+from bench.setting import Setting, prepared
+
+# Each measures one row, or the variants of one.
+ROWS: dict[str, Callable[[Setting], list[Row]]] = {
+    "warm_sample": warm_sample.measure,
+    "warm_view_sum": warm_view_sum.measure,
+    "small_sample": small_sample.measure,
+    "warm_batch": warm_batch.measure,
+    "cold_sample": cold_sample.measure,
+    "origin_bytes": origin_bytes.measure,
+}
+
+
+def parse(arguments: list[str] | None = None) -> argparse.Namespace:
+    """Options of the benchmarks."""
+    parser = argparse.ArgumentParser(prog="bench", description=__doc__)
+    parser.add_argument("--only", metavar="NAME", choices=ROWS, help=f"one of {', '.join(ROWS)}")
+    parser.add_argument("--quick", action="store_true", help="a tiny run, to see that it works")
+    parser.add_argument("--strict", action="store_true", help="exit status 1 if a target is missed")
+    parser.add_argument("--seed", type=int, default=7, help="of data and order (7)")
+    parser.add_argument("--out", type=Path, default=Path("out/bench"), help="output folder")
+    options = parser.parse_args(arguments)
+    options.out = options.out.absolute()
+    return options
+
+
+def run(setting: Setting, names: list[str]) -> tuple[list[Row], list[str]]:
+    """The rows of the benchmarks of these names, and the names of those that failed."""
+    rows: list[Row] = []
+    failed = []
+    for name in names:
+        began = time.perf_counter()
+        try:
+            rows += ROWS[name](setting)
+        except Exception:
+            # One that fails must not take the others along.
+            traceback.print_exc()
+            failed.append(name)
+        say(f"{name}: {time.perf_counter() - began:.1f} s")
+    return rows, failed
+
+
+def say(text: str) -> None:
+    """Progress goes to stderr: stdout is for the figures."""
+    print(text, file=sys.stderr, flush=True)
+
+
+def _terminated(number: int, _frame: object) -> NoReturn:
+    # As an exception, so that every `finally` runs: daemons stop and files go.
+    raise SystemExit(128 + number)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Exit status 0: all ran; 1: one failed, or missed with `--strict`; 2: wrong usage."""
+    options = parse(arguments)
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _terminated)
+    names = [options.only] if options.only else list(ROWS)
+    try:
+        with prepared(options.out, quick=options.quick, seed=options.seed) as setting:
+            rows, failed = run(setting, names)
+    except KeyboardInterrupt:
+        say("stopped")
+        return 130
+    summary = options.out / "summary.json"
+    row.write(summary, rows)
+    print(row.table(rows))
+    print(summary)
+    for name in failed:
+        say(f"error: `{name}` failed")
+    missed = [found.name for found in rows if not found.is_met]
+    return 1 if failed or (options.strict and missed) else 0
