@@ -10,10 +10,11 @@
 //!   block that is being evicted.
 //! - *Bounded*: bytes allocated on the device for blocks, maps and stamps never exceed the
 //!   capacity: room is reserved before anything is written.
-//! - *No lock across I/O*: except the one that serialises attaching, and the one that lets a
-//!   single thread evict at a time.
+//! - *No lock across I/O*: except those that serialise attaching a data set, making the files of
+//!   its shards, and evicting.
 //!
-//! Lock order: `evicting` before `datasets` before a shard's `flights`.
+//! Lock order: `attaching` and a data set's `making` before `evicting`, that before `dormant` and
+//! `datasets`, those before a shard's `flights`.
 #![forbid(unsafe_code)]
 
 mod attach;

@@ -150,12 +150,12 @@ fn lru_keeps_what_was_used_last() {
 
 #[test]
 fn a_job_that_can_never_fit_evicts_nothing() {
-    let world = World::new(1, &[4 << 20]);
+    let world = World::new(1, &[8 << 20]);
     let folder = tempfile::tempdir().unwrap();
     let node = Node::start(&world, plan(folder.path(), Policy::Lru, 1 << 20));
     let origin = world.origin();
     assert!(node.stage(&origin, range(0, 512 << 10)).unwrap());
-    assert!(!node.stage(&origin, world.all()).unwrap());
+    assert!(!node.stage(&origin, range(4 << 20, 4 << 20)).unwrap());
     let client = world.client(folder.path()).unwrap();
     assert!(world.read(&client, range(0, 512 << 10)));
 }
@@ -336,5 +336,21 @@ fn a_device_too_full_for_a_shards_files_means_no_room() {
     assert!(!node.stage(&world.origin(), range(0, 1)).unwrap());
     assert_eq!((node.cache.used_bytes(), allocated(&folder)), (0, 0));
     std::fs::remove_file(&ballast).unwrap();
+    assert!(node.stage(&world.origin(), range(0, 1)).unwrap());
+}
+
+#[test]
+fn a_shard_whose_files_could_not_all_be_made_leaves_none() {
+    // Room for four folders, a block file and a map, and for no stamps.
+    let Some(device) = SmallDevice::mount_with("size=4m,nr_inodes=6") else {
+        return;
+    };
+    let world = World::new(1, &[1 << 20]);
+    let folder = device.path().join("cache");
+    let node = Node::start(&world, plan(&folder, Policy::Lru, 1 << 30));
+    assert!(!node.stage(&world.origin(), range(0, 1)).unwrap());
+    assert_eq!(node.cache.metrics().device_errors.get(), 1);
+    assert_eq!((node.cache.used_bytes(), allocated(&folder)), (0, 0));
+    assert!(device.remount("nr_inodes=100"));
     assert!(node.stage(&world.origin(), range(0, 1)).unwrap());
 }

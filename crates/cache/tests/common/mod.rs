@@ -193,15 +193,13 @@ pub(crate) struct SmallDevice {
 
 impl SmallDevice {
     pub(crate) fn mount(bytes: u64) -> Option<Self> {
+        Self::mount_with(&format!("size={bytes}"))
+    }
+
+    pub(crate) fn mount_with(options: &str) -> Option<Self> {
         let folder = tempfile::tempdir().unwrap();
         let mounted = std::process::Command::new("mount")
-            .args([
-                "-t",
-                "tmpfs",
-                "-o",
-                &format!("size={bytes}"),
-                "forebay-test",
-            ])
+            .args(["-t", "tmpfs", "-o", options, "forebay-test"])
             .arg(folder.path())
             .stderr(std::process::Stdio::null())
             .status();
@@ -210,6 +208,14 @@ impl SmallDevice {
         }
         eprintln!("skipped: this user may not mount a small file system");
         None
+    }
+
+    pub(crate) fn remount(&self, options: &str) -> bool {
+        let remounted = std::process::Command::new("mount")
+            .args(["-o", &format!("remount,{options}")])
+            .arg(self.folder.path())
+            .status();
+        remounted.is_ok_and(|status| status.success())
     }
 
     pub(crate) fn path(&self) -> PathBuf {

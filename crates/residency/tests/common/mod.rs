@@ -36,7 +36,10 @@ pub(crate) fn range(start: u64, len: u64) -> ByteRange {
 impl Daemon {
     /// A shard of whole blocks and one short one, none resident.
     pub(crate) fn new(blocks: u64) -> Self {
-        let folder = tempfile::tempdir().unwrap();
+        Self::in_folder(tempfile::tempdir().unwrap(), blocks)
+    }
+
+    pub(crate) fn in_folder(folder: tempfile::TempDir, blocks: u64) -> Self {
         let identity = MapIdentity {
             generation: 77,
             shard: ShardIndex(3),
