@@ -1,0 +1,118 @@
+"""What the documents and the stubs list is what there is."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from node import Node
+from tier import command
+from worlds import World
+
+import forebay
+
+TREE = Path(__file__).parents[2]
+DOCS = TREE / "docs"
+
+
+def first_columns(document: str, heading: str) -> set[str]:
+    """Names in backticks in the first column of the table under a heading row."""
+    text = (DOCS / document).read_text(encoding="utf-8")
+    table = text[text.index(heading) :].split("\n\n")[0].splitlines()[2:]
+    return {name for row in table for name in re.findall(r"`([^`]+)`", row.split("|")[1])}
+
+
+def test_the_table_of_counters_is_in_the_documents(node: Node, world: World) -> None:
+    world.read_by(node.open(world.index))
+    status = node.status()
+    assert first_columns("METRICS.md", "| counter in `metrics` |") == set(status["metrics"])
+    assert first_columns("METRICS.md", "| field |") == set(status)
+
+
+def test_the_variables_in_the_documents_are_those_that_are_read() -> None:
+    documented = set(
+        re.findall(r"`(FOREBAY_\w+)`", (DOCS / "CONFIGURATION.md").read_text(encoding="utf-8"))
+    )
+    sources = [*TREE.glob("crates/*/src/**/*.rs"), *TREE.glob("python/forebay/*.py")]
+    read = {
+        name
+        for source in sources
+        for name in re.findall(r'"(FOREBAY_[A-Z_]+)"', source.read_text(encoding="utf-8"))
+    }
+    assert documented == read
+
+
+def test_every_documented_variable_of_the_daemon_has_effect(
+    node: Node, world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    values = {
+        "cache": str(node.cache),
+        "capacity": "1 GiB",
+        "free_floor": "1 MiB",
+        "policy": "pin",
+        "idle_exit_seconds": "77",
+        "origin_reads": "3",
+        "max_links": "9",
+    }
+    text = (DOCS / "CONFIGURATION.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| `(--[\w-]+)` \| `(\w+)` \| `(\w+)` \|", text, re.MULTILINE)
+    assert {name for _, _, name in rows} == set(values)
+    for flag, variable, name in rows:
+        assert flag == "--" + name.replace("_", "-")
+        monkeypatch.setenv(variable, values[name])
+    dataset = forebay.open(world.index)
+    assert dataset.cache == node.cache
+    plan = node.status()["plan"]
+    assert plan["capacity_bytes"] == 1 << 30
+    assert plan["free_floor_bytes"] == 1 << 20
+    assert (plan["policy"], plan["idle_exit_seconds"]) == ("pin", 77)
+    assert (plan["origin_reads"], plan["max_links"]) == (3, 9)
+    # The client passes its folder on.
+    said = dict.fromkeys(values, "environment") | {"cache": "command-line"}
+    assert plan["sources"] == said
+    known = command("serve", "--help").stdout
+    assert all(flag in known for flag, _, _ in rows)
+
+
+def test_every_documented_argument_of_open_is_one() -> None:
+    text = (DOCS / "CONFIGURATION.md").read_text(encoding="utf-8")
+    table = text[text.index("| argument of `forebay.open` |") :].split("\n\n")[0].splitlines()[2:]
+    documented = {name for row in table for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    signature = forebay.open.__kwdefaults__
+    assert documented == set(signature)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        ["mypy", "--strict", "--no-error-summary", "-p", "forebay"],
+        ["mypy.stubtest", "forebay._native"],
+    ],
+    ids=["mypy", "stubtest"],
+)
+def test_types_hold(line: list[str]) -> None:
+    pytest.importorskip("mypy")
+    done = subprocess.run(
+        # Safe path: the installed module, and not the folder of its source.
+        [sys.executable, "-P", "-m", *line],
+        cwd=TREE / "python",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_everything_public_is_documented() -> None:
+    for name in forebay.__all__:
+        if name != "__version__":
+            assert getattr(forebay, name).__doc__, name
+    for module in ("errors", "dataset", "torch"):
+        source = (TREE / "python/forebay" / f"{module}.py").read_text(encoding="utf-8")
+        for item in ast.walk(ast.parse(source)):
+            if isinstance(item, ast.ClassDef) and not item.name.startswith("_"):
+                assert ast.get_docstring(item) or module == "torch", (module, item.name)
