@@ -22,7 +22,10 @@ import numpy.typing as npt
 import torch
 import torch.utils.data
 
-__all__ = ["Dataset", "SampleSource", "Sampler"]
+import forebay
+from forebay._plan import Planner
+
+__all__ = ["Dataset", "LookAhead", "SampleSource", "Sampler"]
 
 Array: TypeAlias = npt.NDArray[Any]
 Sample: TypeAlias = dict[str, Any]
@@ -42,13 +45,16 @@ class Sampler(torch.utils.data.Sampler[int]):
     `drop_last` its tail is cut.
 
     Args:
-        source: the data set, or its number of samples. Only the number is kept.
+        source: the data set, or its number of samples. A `Dataset` of this module (or one from
+            `forebay.open`) is told the order of each epoch when its iteration begins, and that of
+            the epoch after it, so that its daemon stages ahead of need; see `look_ahead`.
         seed: seed of the shuffle; epoch `e` is shuffled with `seed + e`.
         rank: this rank, in `[0, world_size)`. Default: that of `torch.distributed` if it is
             initialised, else `RANK` in the environment, else 0.
         world_size: number of ranks. Default: found the same way (`WORLD_SIZE`), else 1.
         shuffle: whether to shuffle; without it samples come in index order.
         drop_last: cut the tail instead of padding.
+        look_ahead: tell the data set's daemon the order, if `source` is such a data set.
 
     Raises:
         ValueError: a count is negative, `rank` is outside `[0, world_size)`, or `RANK` or
@@ -67,7 +73,9 @@ class Sampler(torch.utils.data.Sampler[int]):
         world_size: int | None = None,
         shuffle: bool = True,
         drop_last: bool = False,
+        look_ahead: bool = True,
     ) -> None:
+        self._planner = _planner(source) if look_ahead else None
         self.length = _count("source", len(source) if isinstance(source, Sized) else source)
         self.seed = _count("seed", seed)
         self.rank, self.world_size = _place_in_world(rank, world_size)
@@ -123,7 +131,12 @@ class Sampler(torch.utils.data.Sampler[int]):
         if not self._resuming:
             self._start = 0
         self._resuming = False
-        return _as_ints(self.order(self.epoch, start=self._start))
+        order = self.order(self.epoch, start=self._start)
+        if self._planner is None:
+            return _as_ints(order)
+        about = {"epoch": self.epoch, "rank": self.rank, "world_size": self.world_size}
+        self._planner.begin(order, self.order(self.epoch + 1), **about)
+        return self._planner.track(_as_ints(order))
 
     def state_dict(self, *, consumed: int) -> dict[str, Any]:
         """A place in the epoch, as a plain dict that JSON can hold.
@@ -194,6 +207,59 @@ class Sampler(torch.utils.data.Sampler[int]):
         return drawn
 
 
+class LookAhead(torch.utils.data.Sampler[Any]):
+    """Any other sampler or batch sampler, its order unchanged, told to the data set's daemon.
+
+    The whole epoch is drawn from `sampler` when the iteration begins (one int64 a sample), so that
+    the daemon stages ahead of need. Works with PyTorch's own samplers, seeded or not. Everything
+    else (`set_epoch`, `state_dict`, attributes) is the wrapped sampler's.
+
+        batches = fb.LookAhead(BatchSampler(RandomSampler(ds), 32, drop_last=True), ds)
+        loader = DataLoader(ds, batch_sampler=batches, num_workers=4)
+
+    Args:
+        sampler: gives sample positions, or lists of them.
+        dataset: the `Dataset` of this module, or one from `forebay.open`.
+        rank: this rank, where several of a node have the same data set open.
+
+    Raises:
+        TypeError: `dataset` is not a Forebay data set.
+    """
+
+    def __init__(self, sampler: Any, dataset: Any, *, rank: int | None = None) -> None:
+        planner = _planner(dataset)
+        if planner is None:
+            raise TypeError(f"`dataset` must be a Forebay data set: {type(dataset).__name__}")
+        self.sampler = sampler
+        self._planner = planner
+        self._rank, self._world_size = _place_in_world(rank, None if rank is None else rank + 1)
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "sampler":
+            raise AttributeError(name)
+        return getattr(self.sampler, name)
+
+    def __iter__(self) -> Iterator[Any]:
+        drawn = list(self.sampler)
+        batched = bool(drawn) and not isinstance(drawn[0], int)
+        sizes = [len(batch) for batch in drawn] if batched else [1] * len(drawn)
+        flat = (index for batch in drawn for index in batch) if batched else iter(drawn)
+        order = np.fromiter(flat, dtype=np.int64, count=sum(sizes))
+        about = {"rank": self._rank, "world_size": self._world_size}
+        self._planner.begin(order, None, epoch=0, batch=sizes[0] if batched else 0, **about)
+        return self._handed_out(drawn, sizes)
+
+    def _handed_out(self, drawn: list[Any], sizes: list[int]) -> Iterator[Any]:
+        taken = 0
+        for item, size in zip(drawn, sizes, strict=True):
+            taken += size
+            self._planner.take(taken)
+            yield item
+
+
 class SampleSource(Protocol):
     """What `Dataset` reads from: `forebay.Dataset`, or anything that looks like it."""
 
@@ -262,15 +328,19 @@ class Dataset(torch.utils.data.Dataset[Any]):
         return sample if self.transform is None else self.transform(sample)
 
 
+def _planner(source: Any) -> Planner | None:
+    """What announces orders to the daemon of `source`, if it has one."""
+    if isinstance(source, Dataset):
+        source = source.source
+    return Planner(source) if isinstance(source, forebay.Dataset) else None
+
+
 def _opened(
     source: str | os.PathLike[str] | SampleSource,
     root: str | os.PathLike[str] | None,
     cache: str | os.PathLike[str] | None,
 ) -> SampleSource:
     if isinstance(source, (str, os.PathLike)):
-        # Here and not at the top: the sampler works without the native module.
-        import forebay
-
         opened: SampleSource = forebay.open(source, root=root, cache=cache)
         return opened
     if root is not None or cache is not None:

@@ -155,6 +155,12 @@ impl Dataset {
         Ok(views.into_iter().map(View::new).collect())
     }
 
+    /// Lets the daemon stage ahead along a plan file, and the one after it; False if it cannot be
+    /// reached. Ends with the calling thread.
+    fn follow(&self, py: Python<'_>, plan: PathBuf, next: Option<PathBuf>) -> PyResult<bool> {
+        raised(py, py.detach(|| self.inner.follow(&plan, next.as_deref())))
+    }
+
     /// Asks the daemon to make samples resident; False if it has no room or cannot be reached.
     fn stage(&self, py: Python<'_>, indices: Vec<i64>) -> PyResult<bool> {
         let positions = self.positions(&indices)?;

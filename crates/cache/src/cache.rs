@@ -5,8 +5,9 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
-use forebay_dataset::{IndexError, ShardIndex};
+use forebay_dataset::{ByteRange, IndexError, ShardIndex};
 use forebay_origin::IndexFile;
+use forebay_residency::protocol::all_resident;
 use forebay_residency::{Counter, MapIdentity, ShardPaths, Stamps};
 
 use crate::attach::Dormant;
@@ -121,6 +122,20 @@ impl Cache {
             .values()
             .cloned()
             .collect()
+    }
+
+    /// True if every block of `range` can be read now.
+    pub fn is_resident(
+        &self,
+        dataset: &CachedDataset,
+        shard: ShardIndex,
+        range: ByteRange,
+    ) -> bool {
+        let made = dataset.slot(shard).ok().and_then(OnceLock::get);
+        made.is_some_and(|shard| {
+            let blocks = shard.map.block_size().covering(range);
+            blocks.end <= shard.map.blocks() && all_resident(&shard.map, &blocks)
+        })
     }
 
     /// Room for `bytes`, made by evicting anything but `spare` if need be; `None` if there is none

@@ -38,6 +38,12 @@ pub(crate) struct Arguments {
     /// Clients connected at one time, at most [default: 1024]
     #[arg(long)]
     max_links: Option<u32>,
+    /// Bytes that staging may be ahead of one rank, such as 4GiB [default: 1GiB, at most a quarter of the capacity]
+    #[arg(long)]
+    look_ahead: Option<String>,
+    /// Seconds that staging may be ahead of one rank, at its own pace [default: 120]
+    #[arg(long)]
+    look_ahead_seconds: Option<u64>,
     /// A TOML file with a [serve] table
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -95,6 +101,8 @@ fn plan(arguments: &Arguments) -> Result<ServePlan, Failure> {
         idle_exit_seconds: arguments.idle_exit_seconds,
         origin_reads: arguments.origin_reads,
         max_links: arguments.max_links,
+        look_ahead: arguments.look_ahead.clone(),
+        look_ahead_seconds: arguments.look_ahead_seconds,
     };
     let file = match &arguments.config {
         None => ServeSettings::default(),

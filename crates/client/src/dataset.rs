@@ -208,6 +208,19 @@ impl Dataset {
         Ok((bases, end as usize))
     }
 
+    /// Lets the daemon stage ahead along a plan file, and the one after it where that is known, for
+    /// as long as the calling thread's connection lives. False if the daemon cannot be reached.
+    ///
+    /// # Errors
+    /// [`ClientError::Daemon`] if a file is not a plan for this data set.
+    pub fn follow(&self, plan: &Path, next: Option<&Path>) -> Result<bool, ClientError> {
+        match link::follow(&self.target, plan, next, Instant::now() + self.deadline) {
+            Ok(followed) => followed.map(|()| true),
+            Err(error) if link::is_interrupted(&error) => Err(ClientError::Interrupted),
+            Err(_) => Ok(false),
+        }
+    }
+
     /// Asks the daemon to make samples resident; false if it has no room or cannot be reached.
     pub fn stage(&self, samples: &[u64]) -> Result<bool, ClientError> {
         let fields = self.index.fields().len();

@@ -252,6 +252,32 @@ pub(crate) fn stage(
     Ok(Ok(complete))
 }
 
+/// Lets the daemon stage along a plan, and the one after it where that is known, for as long as
+/// this thread's connection lives.
+pub(crate) fn follow(
+    target: &Target,
+    plan: &Path,
+    next: Option<&Path>,
+    deadline: Instant,
+) -> io::Result<Result<(), ClientError>> {
+    let text = |path: &Path| path.to_string_lossy().into_owned();
+    with_link(&target.paths, &target.command, deadline, |link| {
+        let dataset = match link.dataset(target, deadline)? {
+            Ok(dataset) => dataset,
+            Err(error) => return Ok(Err(error)),
+        };
+        let request = Request::Follow {
+            dataset,
+            plan: text(plan),
+            next: next.map(text),
+        };
+        Ok(match link.call(&request, deadline)? {
+            Reply::Done => Ok(()),
+            reply => Err(refused(reply)),
+        })
+    })
+}
+
 /// Tells the daemon that the device did not give back what the map promised. Only advice, since
 /// the reader has other ways to its bytes: it fails for a signal alone.
 pub(crate) fn distrust(

@@ -39,6 +39,11 @@ impl NodePaths {
         &self.folder
     }
 
+    /// Where samplers write their plans for the daemon to open.
+    pub fn plans(&self) -> PathBuf {
+        self.folder.join("plans")
+    }
+
     /// Held by the daemon for as long as it lives.
     pub fn lock(&self) -> PathBuf {
         self.folder.join("daemon.lock")

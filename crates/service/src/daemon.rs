@@ -21,6 +21,7 @@ use crate::lock::DaemonLock;
 use crate::origins::Origins;
 use crate::pool::Pool;
 use crate::settings::ServePlan;
+use crate::stager::{Stager, StagerParts};
 use crate::status::status;
 
 /// How long leaving waits for requests that are being answered.
@@ -67,7 +68,8 @@ impl ServeError {
 /// What all links share.
 pub(crate) struct Node {
     pub(crate) cache: Arc<Cache>,
-    pub(crate) pool: Pool,
+    pub(crate) pool: Arc<Pool>,
+    pub(crate) stager: Stager,
     pub(crate) origins: Origins,
     plan: ServePlan,
     started: Instant,
@@ -77,7 +79,13 @@ pub(crate) struct Node {
 
 impl Node {
     pub(crate) fn status(&self) -> String {
-        status(&self.plan, &self.cache, self.started, self.links.count())
+        status(
+            &self.plan,
+            &self.cache,
+            self.stager.status(),
+            self.started,
+            self.links.count(),
+        )
     }
 
     /// Asks the daemon to leave.
@@ -110,9 +118,20 @@ pub fn serve(
         return Ok(Served::AlreadyServed);
     };
     forebay_residency::raise_open_file_limit();
+    // Samplers remove their plans; those of a process that was killed are nobody's.
+    let _ = std::fs::remove_dir_all(paths.plans());
+    let cache = Arc::new(Cache::open(plan.cache.clone())?);
+    let pool = Arc::new(Pool::start(plan.origin_reads).map_err(in_folder)?);
+    let stager = Stager::start(StagerParts {
+        cache: cache.clone(),
+        pool: pool.clone(),
+        ahead_bytes: plan.look_ahead_bytes,
+        ahead: plan.look_ahead,
+    });
     let node = Arc::new(Node {
-        cache: Arc::new(Cache::open(plan.cache.clone())?),
-        pool: Pool::start(plan.origin_reads).map_err(in_folder)?,
+        cache,
+        pool,
+        stager: stager.map_err(in_folder)?,
         origins: Origins::default(),
         started: Instant::now(),
         stopping: AtomicBool::new(false),
@@ -125,6 +144,7 @@ pub fn serve(
     // No new client from here on; one that comes now starts a daemon that waits for the lock.
     let _ = std::fs::remove_file(paths.socket());
     drop(listener);
+    node.stager.stop();
     node.links.close_and_wait(DRAIN);
     node.cache.close();
     Ok(served)
@@ -195,11 +215,11 @@ fn admit(node: &Arc<Node>, stream: UnixStream) {
         .spawn(move || {
             // Given back on unwind too, or the daemon would never be idle again.
             let _entry = LinkEntry {
-                links: &serving.links,
+                node: &serving,
                 number,
             };
             // Whatever ended it, the client has its own way on.
-            let _ = serve_link(&serving, stream);
+            let _ = serve_link(&serving, number, stream);
         });
     if thread.is_err() {
         node.links.remove(number);
@@ -208,13 +228,14 @@ fn admit(node: &Arc<Node>, stream: UnixStream) {
 
 /// A link's place among the connected clients, given back on drop.
 struct LinkEntry<'a> {
-    links: &'a Links,
+    node: &'a Node,
     number: u64,
 }
 
 impl Drop for LinkEntry<'_> {
     fn drop(&mut self) {
-        self.links.remove(self.number);
+        self.node.stager.forget(self.number);
+        self.node.links.remove(self.number);
     }
 }
 

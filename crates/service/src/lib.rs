@@ -17,6 +17,7 @@ mod origins;
 mod pool;
 mod settings;
 mod stage;
+mod stager;
 mod status;
 
 pub use daemon::{ServeError, Served, serve};

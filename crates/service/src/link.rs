@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use forebay_cache::{CachedDataset, jobs};
 use forebay_dataset::{ByteRange, ErrorKind, ShardIndex};
 use forebay_origin::IndexFile;
+use forebay_residency::PlanFile;
 use forebay_wire::{Reply, Request, StageRange, read_frame};
 
 use crate::daemon::Node;
@@ -58,13 +59,15 @@ impl Refusal {
 }
 
 /// Serves one client until it leaves.
-pub(crate) fn serve_link(node: &Node, mut stream: UnixStream) -> io::Result<()> {
+pub(crate) fn serve_link(node: &Node, number: u64, mut stream: UnixStream) -> io::Result<()> {
     stream.set_write_timeout(Some(Duration::from_secs(30)))?;
     let mut payload = Vec::new();
     let mut open = Vec::new();
     while let Some(kind) = read_frame(&mut stream, &mut payload)? {
         let reply = match Request::decode(kind, &payload) {
-            Ok(request) => answer(node, &mut open, request).unwrap_or_else(Refusal::into_reply),
+            Ok(request) => {
+                answer(node, number, &mut open, request).unwrap_or_else(Refusal::into_reply)
+            }
             Err(error) => Refusal::of(ErrorKind::InvalidInput, &error).into_reply(),
         };
         stream.write_all(&reply.encode())?;
@@ -72,7 +75,12 @@ pub(crate) fn serve_link(node: &Node, mut stream: UnixStream) -> io::Result<()> 
     Ok(())
 }
 
-fn answer(node: &Node, open: &mut Vec<OpenDataset>, request: Request) -> Result<Reply, Refusal> {
+fn answer(
+    node: &Node,
+    number: u64,
+    open: &mut Vec<OpenDataset>,
+    request: Request,
+) -> Result<Reply, Refusal> {
     match request {
         Request::Open {
             index,
@@ -113,6 +121,21 @@ fn answer(node: &Node, open: &mut Vec<OpenDataset>, request: Request) -> Result<
                 let checked = node.cache.distrust(&open.dataset, shard, range);
                 checked.map_err(|error| Refusal::of(error.kind(), &error))?;
             }
+            Ok(Reply::Done)
+        }
+        Request::Follow {
+            dataset,
+            plan,
+            next,
+        } => {
+            let open = opened(open, dataset)?;
+            let generation = open.dataset.index().generation();
+            let plans = [Some(plan), next].into_iter().flatten().map(|path| {
+                PlanFile::open(Path::new(&path), generation)
+                    .map_err(|error| Refusal::of(ErrorKind::InvalidInput, &error))
+            });
+            let plans = plans.collect::<Result<Vec<_>, _>>()?;
+            node.stager.follow(number, open.clone(), plans);
             Ok(Reply::Done)
         }
         Request::Status => Ok(Reply::Status(node.status())),

@@ -7,10 +7,35 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 type Task = Box<dyn FnOnce() + Send>;
 
+/// Who waits for a task.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Class {
+    /// A reader, now.
+    Demand,
+    /// Nobody yet. Done when no reader waits.
+    Prefetch,
+}
+
 #[derive(Default)]
 struct Queue {
-    tasks: VecDeque<Task>,
+    demand: VecDeque<Task>,
+    prefetch: VecDeque<Task>,
     closed: bool,
+}
+
+impl Queue {
+    fn of(&mut self, class: Class) -> &mut VecDeque<Task> {
+        match class {
+            Class::Demand => &mut self.demand,
+            Class::Prefetch => &mut self.prefetch,
+        }
+    }
+
+    fn next(&mut self) -> Option<Task> {
+        self.demand
+            .pop_front()
+            .or_else(|| self.prefetch.pop_front())
+    }
 }
 
 /// Tasks that may wait for each thread.
@@ -45,12 +70,12 @@ impl Pool {
 
     /// Runs the task on some thread, later; false if too many wait already, as they do while the
     /// origin hangs.
-    pub(crate) fn submit(&self, task: impl FnOnce() + Send + 'static) -> bool {
+    pub(crate) fn submit(&self, class: Class, task: impl FnOnce() + Send + 'static) -> bool {
         let mut queue = lock(&self.queue.0);
-        if queue.tasks.len() >= self.threads * QUEUED_PER_THREAD {
+        if queue.of(class).len() >= self.threads * QUEUED_PER_THREAD {
             return false;
         }
-        queue.tasks.push_back(Box::new(task));
+        queue.of(class).push_back(Box::new(task));
         drop(queue);
         self.queue.1.notify_one();
         true
@@ -62,7 +87,8 @@ impl Drop for Pool {
         // A thread may be inside a read that never ends, so nobody waits for them.
         let mut queue = lock(&self.queue.0);
         queue.closed = true;
-        queue.tasks.clear();
+        queue.demand.clear();
+        queue.prefetch.clear();
         self.queue.1.notify_all();
     }
 }
@@ -72,7 +98,7 @@ fn work(shared: &(Mutex<Queue>, Condvar)) {
     loop {
         let mut waiting = lock(queue);
         let task = loop {
-            if let Some(task) = waiting.tasks.pop_front() {
+            if let Some(task) = waiting.next() {
                 break task;
             }
             if waiting.closed {
@@ -98,9 +124,9 @@ mod tests {
     #[test]
     fn a_panicking_task_does_not_take_its_thread_along() {
         let pool = Pool::start(1).unwrap();
-        assert!(pool.submit(|| panic!("a task fails")));
+        assert!(pool.submit(Class::Demand, || panic!("a task fails")));
         let (done, wait) = mpsc::channel();
-        assert!(pool.submit(move || done.send(7).unwrap()));
+        assert!(pool.submit(Class::Demand, move || done.send(7).unwrap()));
         assert_eq!(wait.recv(), Ok(7));
     }
 
@@ -108,15 +134,31 @@ mod tests {
     fn the_queue_does_not_grow_while_the_threads_hang() {
         let pool = Pool::start(1).unwrap();
         let (let_go, hang) = mpsc::channel::<()>();
-        assert!(pool.submit(move || {
+        assert!(pool.submit(Class::Demand, move || {
             let _ = hang.recv();
         }));
-        let queued = (0..3 * QUEUED_PER_THREAD).filter(|_| pool.submit(|| {}));
+        let queued = (0..3 * QUEUED_PER_THREAD).filter(|_| pool.submit(Class::Demand, || {}));
         let queued = queued.count();
         assert!(
             (QUEUED_PER_THREAD - 1..=QUEUED_PER_THREAD).contains(&queued),
             "{queued}"
         );
         drop(let_go);
+    }
+
+    #[test]
+    fn who_waits_goes_first() {
+        let pool = Pool::start(1).unwrap();
+        let (let_go, hang) = mpsc::channel::<()>();
+        assert!(pool.submit(Class::Demand, move || {
+            let _ = hang.recv();
+        }));
+        let (done, order) = mpsc::channel();
+        for (class, name) in [(Class::Prefetch, "prefetch"), (Class::Demand, "demand")] {
+            let done = done.clone();
+            assert!(pool.submit(class, move || done.send(name).unwrap()));
+        }
+        drop(let_go);
+        assert_eq!((order.recv(), order.recv()), (Ok("demand"), Ok("prefetch")));
     }
 }

@@ -27,6 +27,10 @@ pub struct ServeSettings {
     pub origin_reads: Option<u32>,
     /// Clients connected at one time, at most.
     pub max_links: Option<u32>,
+    /// Bytes that staging may be ahead of one rank, like `capacity`.
+    pub look_ahead: Option<String>,
+    /// Seconds that staging may be ahead of one rank, at its own pace.
+    pub look_ahead_seconds: Option<u64>,
 }
 
 /// Where a value of the plan came from.
@@ -54,6 +58,10 @@ pub struct ServePlan {
     pub origin_reads: usize,
     /// Clients connected at one time, at most.
     pub max_links: usize,
+    /// Bytes that staging may be ahead of one rank.
+    pub look_ahead_bytes: u64,
+    /// Time that staging may be ahead of one rank, at its own pace.
+    pub look_ahead: Duration,
     /// Where each value came from, by name.
     pub sources: BTreeMap<&'static str, Source>,
 }
@@ -69,7 +77,7 @@ impl fmt::Display for PlanError {
     }
 }
 
-const NAMES: [&str; 7] = [
+const NAMES: [&str; 9] = [
     "cache",
     "capacity",
     "free_floor",
@@ -77,6 +85,8 @@ const NAMES: [&str; 7] = [
     "idle_exit_seconds",
     "origin_reads",
     "max_links",
+    "look_ahead",
+    "look_ahead_seconds",
 ];
 
 impl ServeSettings {
@@ -107,6 +117,7 @@ impl ServeSettings {
         let idle_exit_seconds = number("FOREBAY_IDLE_EXIT_SECONDS");
         let origin_reads = number("FOREBAY_ORIGIN_READS");
         let max_links = number("FOREBAY_MAX_LINKS");
+        let look_ahead_seconds = number("FOREBAY_LOOK_AHEAD_SECONDS");
         let settings = Self {
             cache: get("FOREBAY_CACHE").map(PathBuf::from),
             capacity: get("FOREBAY_CAPACITY"),
@@ -115,6 +126,8 @@ impl ServeSettings {
             idle_exit_seconds,
             origin_reads: origin_reads.map(|value| u32::try_from(value).unwrap_or(u32::MAX)),
             max_links: max_links.map(|value| u32::try_from(value).unwrap_or(u32::MAX)),
+            look_ahead: get("FOREBAY_LOOK_AHEAD"),
+            look_ahead_seconds,
         };
         if broken.is_empty() {
             Ok(settings)
@@ -131,7 +144,9 @@ impl ServeSettings {
             "policy" => self.policy.is_some(),
             "idle_exit_seconds" => self.idle_exit_seconds.is_some(),
             "origin_reads" => self.origin_reads.is_some(),
-            _ => self.max_links.is_some(),
+            "max_links" => self.max_links.is_some(),
+            "look_ahead" => self.look_ahead.is_some(),
+            _ => self.look_ahead_seconds.is_some(),
         }
     }
 
@@ -145,6 +160,8 @@ impl ServeSettings {
             idle_exit_seconds: self.idle_exit_seconds.or(weaker.idle_exit_seconds),
             origin_reads: self.origin_reads.or(weaker.origin_reads),
             max_links: self.max_links.or(weaker.max_links),
+            look_ahead: self.look_ahead.or(weaker.look_ahead),
+            look_ahead_seconds: self.look_ahead_seconds.or(weaker.look_ahead_seconds),
         }
     }
 }
@@ -184,6 +201,12 @@ impl ServePlan {
             merged.capacity,
             room.saturating_sub(free_floor_bytes),
         );
+        // A quarter of the cache, so that what is ahead does not push out what is in use.
+        let look_ahead_bytes = bytes(
+            "look_ahead",
+            merged.look_ahead,
+            (1 << 30).min(capacity_bytes / 4),
+        );
         let policy = match merged.policy.as_deref() {
             None | Some("lru") => Policy::Lru,
             Some("pin") => Policy::Pin,
@@ -215,6 +238,8 @@ impl ServePlan {
             idle_exit: (idle > 0).then(|| Duration::from_secs(idle)),
             origin_reads,
             max_links,
+            look_ahead_bytes,
+            look_ahead: Duration::from_secs(merged.look_ahead_seconds.unwrap_or(120)),
             sources: sources(layers),
         })
     }

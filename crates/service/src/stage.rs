@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use forebay_cache::{Cache, CachedDataset, FillError, Filled, Job};
 use forebay_origin::Origin;
 
-use crate::pool::Pool;
+use crate::pool::{Class, Pool};
 
 /// A data set and where this client has its origin.
 #[derive(Clone)]
@@ -69,7 +69,7 @@ fn submit(
     done: mpsc::Sender<(Job, Result<Filled, FillError>)>,
 ) -> bool {
     let (cache, open) = (cache.clone(), open.clone());
-    pool.submit(move || {
+    pool.submit(Class::Demand, move || {
         if Instant::now() >= deadline {
             // Nobody waits any more: the origin is for those who do.
             return;

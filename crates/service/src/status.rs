@@ -5,13 +5,22 @@ use std::time::Instant;
 use forebay_cache::{Cache, Policy, Usage};
 use serde_json::{Map, Value, json};
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use crate::settings::ServePlan;
+use crate::stager::StagerStatus;
 
 /// Data sets shown one by one; the sums are over all.
 const SHOWN: usize = 100;
 
 /// The text of a status reply. `docs/METRICS.md` describes it.
-pub(crate) fn status(plan: &ServePlan, cache: &Cache, started: Instant, links: usize) -> String {
+pub(crate) fn status(
+    plan: &ServePlan,
+    cache: &Cache,
+    stager: &StagerStatus,
+    started: Instant,
+    links: usize,
+) -> String {
     let datasets = cache.datasets();
     let usages: Vec<Usage> = datasets.iter().map(|dataset| dataset.usage()).collect();
     let sum = |part: fn(&Usage) -> u64| usages.iter().map(part).sum::<u64>();
@@ -48,10 +57,23 @@ pub(crate) fn status(plan: &ServePlan, cache: &Cache, started: Instant, links: u
         "direct_bytes": sum(|usage| usage.direct_bytes),
         "origin_bytes": cache.metrics().origin_bytes.get(),
         "metrics": metrics,
+        "stager": stager_json(stager),
         "datasets": shown.collect::<Vec<_>>(),
         "plan": plan_json(plan),
     });
     status.to_string()
+}
+
+fn stager_json(stager: &StagerStatus) -> Value {
+    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    json!({
+        "plans": get(&stager.plans),
+        "ahead_samples": get(&stager.ahead_samples),
+        "ahead_bytes": get(&stager.ahead_bytes),
+        "in_flight_reads": get(&stager.in_flight_reads),
+        "flight_limit": get(&stager.flight_limit),
+        "staged_bytes": get(&stager.staged_bytes),
+    })
 }
 
 fn plan_json(plan: &ServePlan) -> Value {
@@ -63,6 +85,8 @@ fn plan_json(plan: &ServePlan) -> Value {
         "idle_exit_seconds": plan.idle_exit.map_or(0, |time| time.as_secs()),
         "origin_reads": plan.origin_reads,
         "max_links": plan.max_links,
+        "look_ahead_bytes": plan.look_ahead_bytes,
+        "look_ahead_seconds": plan.look_ahead.as_secs(),
         "sources": plan.sources,
     })
 }

@@ -50,6 +50,16 @@ pub enum Request {
     Status,
     /// Stop cleanly.
     Stop,
+    /// Stage along this order from now on, in place of what this connection said before for the
+    /// same data set and rank. Ends with the connection.
+    Follow {
+        /// From [`Reply::Opened`].
+        dataset: u32,
+        /// Plan file of the epoch that begins.
+        plan: String,
+        /// Plan file of the epoch after it, where it is known.
+        next: Option<String>,
+    },
 }
 
 /// From daemon to client.
@@ -130,6 +140,16 @@ impl Request {
             }),
             Self::Status => frame(0x04, |_| {}),
             Self::Stop => frame(0x05, |_| {}),
+            Self::Follow {
+                dataset,
+                plan,
+                next,
+            } => frame(0x06, |out| {
+                out.extend_from_slice(&dataset.to_le_bytes());
+                put_text(out, plan);
+                out.push(u8::from(next.is_some()));
+                put_text(out, next.as_deref().unwrap_or(""));
+            }),
         }
     }
 
@@ -164,6 +184,15 @@ impl Request {
             },
             0x04 => Self::Status,
             0x05 => Self::Stop,
+            0x06 => {
+                let (dataset, plan) = (from.u32()?, from.text()?);
+                let (has_next, next) = (from.flag()?, from.text()?);
+                Self::Follow {
+                    dataset,
+                    plan,
+                    next: has_next.then_some(next),
+                }
+            }
             _ => return Err(WireError::Kind(kind)),
         };
         from.end()?;

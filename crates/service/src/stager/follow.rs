@@ -1,0 +1,205 @@
+//! One plan being followed: where the sampler is, how far staging is ahead, what comes next.
+
+use std::collections::VecDeque;
+use std::io;
+use std::time::{Duration, Instant};
+
+use forebay_cache::{Cache, Job, jobs};
+use forebay_dataset::index::Field;
+use forebay_dataset::{ByteRange, IndexError, ShardIndex};
+use forebay_residency::PlanFile;
+
+use crate::stage::OpenDataset;
+
+/// Entries read from a plan at one time.
+const WINDOW: u64 = 4096;
+/// Samples that staging may be ahead, whatever their size.
+const MOST_AHEAD: u64 = 1 << 20;
+/// Samples that staging may be ahead before the pace is known.
+const FIRST_AHEAD: u64 = 4096;
+
+/// A plan, and the one after it where that is known.
+pub(crate) struct Following {
+    open: OpenDataset,
+    plans: Vec<PlanFile>,
+    /// Entries of all plans that the sampler has handed out.
+    taken: u64,
+    /// Entries of all plans that were looked at.
+    cursor: u64,
+    /// Entries read from the plans and not looked at.
+    upcoming: VecDeque<u64>,
+    /// Bytes of each sample between `taken` and `cursor`.
+    ahead: VecDeque<u32>,
+    ahead_bytes: u64,
+    pace: Pace,
+}
+
+impl Following {
+    pub(crate) fn new(open: OpenDataset, plans: Vec<PlanFile>) -> Self {
+        Self {
+            open,
+            plans,
+            taken: 0,
+            cursor: 0,
+            upcoming: VecDeque::new(),
+            ahead: VecDeque::new(),
+            ahead_bytes: 0,
+            pace: Pace::default(),
+        }
+    }
+
+    pub(crate) fn open(&self) -> &OpenDataset {
+        &self.open
+    }
+
+    /// True if both are plans of the same rank for the same data set.
+    pub(crate) fn same_place(&self, other: &Self) -> bool {
+        let rank = |following: &Self| following.plans.first().map(|plan| plan.rank);
+        let generation = |following: &Self| following.open.dataset.index().generation();
+        rank(self) == rank(other) && generation(self) == generation(other)
+    }
+
+    /// Samples that were looked at and are not taken yet.
+    pub(crate) fn lead(&self) -> u64 {
+        self.cursor.saturating_sub(self.taken)
+    }
+
+    pub(crate) fn ahead_bytes(&self) -> u64 {
+        self.ahead_bytes
+    }
+
+    /// Notes how far the sampler is.
+    pub(crate) fn look(&mut self, now: Instant) -> io::Result<()> {
+        let taken = self.plans.first().map_or(Ok(0), PlanFile::taken)?;
+        self.pace.note(taken, now);
+        let passed = taken.saturating_sub(self.taken);
+        for _ in 0..passed.min(self.ahead.len() as u64) {
+            self.ahead_bytes -= u64::from(self.ahead.pop_front().unwrap_or(0));
+        }
+        if taken > self.cursor {
+            // The trainer is ahead of the stager: what it has passed is not worth a read.
+            self.cursor = taken;
+            self.upcoming.clear();
+        }
+        self.taken = taken.max(self.taken);
+        Ok(())
+    }
+
+    /// True if there is more to stage within the bounds of bytes and time.
+    pub(crate) fn may_go_on(&self, bytes: u64, time: Duration) -> bool {
+        let total: u64 = self.plans.iter().map(PlanFile::len).sum();
+        let samples = self
+            .pace
+            .samples_in(time)
+            .unwrap_or(FIRST_AHEAD)
+            .clamp(64, MOST_AHEAD);
+        self.cursor < total && self.ahead_bytes < bytes && self.lead() < samples
+    }
+
+    /// Looks at the next samples and returns the reads that they need, merged.
+    pub(crate) fn next_jobs(
+        &mut self,
+        cache: &Cache,
+        samples: usize,
+    ) -> Result<Vec<Job>, IndexError> {
+        let mut ranges = Vec::new();
+        for _ in 0..samples {
+            let Some(sample) = self.next_entry() else {
+                break;
+            };
+            let before = ranges.len();
+            // A sample that does not exist is skipped: it takes no bytes and no read.
+            let bytes = self.add_ranges(sample, &mut ranges).unwrap_or_else(|_| {
+                ranges.truncate(before);
+                0
+            });
+            self.ahead
+                .push_back(u32::try_from(bytes).unwrap_or(u32::MAX));
+            self.ahead_bytes += bytes.min(u32::MAX.into());
+        }
+        let dataset = &self.open.dataset;
+        ranges.retain(|(shard, range)| !cache.is_resident(dataset, *shard, *range));
+        Ok(jobs(&ranges, dataset.index().block_size()))
+    }
+
+    fn add_ranges(
+        &self,
+        sample: u64,
+        ranges: &mut Vec<(ShardIndex, ByteRange)>,
+    ) -> Result<u64, IndexError> {
+        let index = self.open.dataset.index();
+        let sample = index.sample(sample)?;
+        let mut bytes = 0;
+        for number in 0..index.fields().len() {
+            match sample.field(number)? {
+                Field::Contiguous {
+                    shard, shard_range, ..
+                } => {
+                    ranges.extend(shard_range.map(|range| (shard, range)));
+                    bytes += shard_range.map_or(0, ByteRange::len);
+                }
+                Field::Chunked { shard, chunks, .. } => {
+                    bytes += chunks.map(|chunk| chunk.shard_range.len()).sum::<u64>();
+                    ranges.extend(chunks.map(|chunk| (shard, chunk.shard_range)));
+                }
+            }
+        }
+        Ok(bytes)
+    }
+
+    fn next_entry(&mut self) -> Option<u64> {
+        if self.upcoming.is_empty() {
+            self.read_window();
+        }
+        let entry = self.upcoming.pop_front()?;
+        self.cursor += 1;
+        Some(entry)
+    }
+
+    /// Reads entries from the cursor on; a plan that cannot be read is at its end.
+    fn read_window(&mut self) {
+        let mut first = self.cursor;
+        for plan in &self.plans {
+            if first < plan.len() {
+                let mut window = Vec::new();
+                if plan.read(first, WINDOW, &mut window).is_ok() {
+                    self.upcoming.extend(window);
+                }
+                return;
+            }
+            first -= plan.len();
+        }
+    }
+}
+
+/// How fast samples are taken.
+#[derive(Default)]
+struct Pace {
+    last: Option<(u64, Instant)>,
+    per_second: Option<f64>,
+}
+
+impl Pace {
+    fn note(&mut self, taken: u64, now: Instant) {
+        let Some((before, then)) = self.last else {
+            self.last = Some((taken, now));
+            return;
+        };
+        let passed = now.saturating_duration_since(then).as_secs_f64();
+        if passed < 0.5 || taken <= before {
+            return;
+        }
+        let measured = (taken - before) as f64 / passed;
+        // Half old, half new: a stalled trainer must not shrink the window that would help it.
+        self.per_second = Some(
+            self.per_second
+                .map_or(measured, |old| (old + measured) / 2.0),
+        );
+        self.last = Some((taken, now));
+    }
+
+    fn samples_in(&self, time: Duration) -> Option<u64> {
+        self.per_second
+            .map(|pace| (pace * time.as_secs_f64()) as u64)
+    }
+}

@@ -1,0 +1,130 @@
+"""Telling the daemon an order before it is used, so that it stages ahead of need.
+
+A plan is a file of sample positions in the cache folder (`docs/FORMAT.md`): written whole, opened
+by the daemon, and unlinked at once. The place in it, how many entries have been handed out, is kept
+in its header, which the daemon reads.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import struct
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from forebay.dataset import Dataset
+from forebay.errors import ForebayError
+
+_HEADER_BYTES = 4096
+_TAKEN_AT = 64
+# Entries are written this many at a time, so that an epoch costs no second copy of itself.
+_RUN = 1 << 20
+
+
+class Plan:
+    """The order of one epoch of one rank, and how far it has been handed out."""
+
+    def __init__(self, file: Any, path: Path) -> None:
+        self._file = file
+        self._map = mmap.mmap(file.fileno(), _HEADER_BYTES)
+        self.path = path
+
+    def take(self, taken: int) -> None:
+        """Note that so many entries have been handed out."""
+        struct.pack_into("<Q", self._map, _TAKEN_AT, taken)
+
+    def close(self) -> None:
+        """Let go of the file; the daemon keeps its own."""
+        self._map.close()
+        self._file.close()
+
+
+def write_plan(
+    dataset: Dataset,
+    order: npt.NDArray[np.int64],
+    *,
+    epoch: int,
+    rank: int,
+    world_size: int,
+    batch: int = 0,
+) -> Plan:
+    """Write the order of an epoch where the daemon can open it.
+
+    Raises:
+        OSError: the cache folder cannot be written.
+    """
+    folder = dataset.cache / "plans"
+    folder.mkdir(mode=0o700, exist_ok=True)
+    entry: type[np.unsignedinteger[Any]] = np.uint32 if len(dataset) <= 1 << 32 else np.uint64
+    handle, name = tempfile.mkstemp(suffix=".plan", prefix=f"{os.getpid()}-", dir=folder)
+    file = os.fdopen(handle, "r+b")
+    generation = int(dataset.generation, 16)
+    file.write(b"FBPLAN\0\0" + struct.pack("<II", 1, np.dtype(entry).itemsize))
+    file.write(generation.to_bytes(16, "little"))
+    file.write(struct.pack("<QQIIII", len(order), epoch, rank, world_size, batch, 0))
+    file.truncate(_HEADER_BYTES)
+    file.seek(_HEADER_BYTES)
+    for start in range(0, len(order), _RUN):
+        order[start : start + _RUN].astype(entry).tofile(file)
+    file.flush()
+    return Plan(file, Path(name))
+
+
+class Planner:
+    """Announces the orders of a data set to its daemon. Failure costs time, never data."""
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._current: Plan | None = None
+
+    def begin(
+        self,
+        order: npt.NDArray[np.int64],
+        following: npt.NDArray[np.int64] | None,
+        *,
+        epoch: int,
+        rank: int,
+        world_size: int,
+        batch: int = 0,
+    ) -> None:
+        """An epoch begins with this order; `following` is the next one's, where it is known."""
+        self.end()
+        about = {"rank": rank, "world_size": world_size, "batch": batch}
+        plans: list[Plan] = []
+        try:
+            plans.append(write_plan(self._dataset, order, epoch=epoch, **about))
+            if following is not None:
+                plans.append(write_plan(self._dataset, following, epoch=epoch + 1, **about))
+            paths = [plan.path for plan in plans]
+            self._dataset.follow(paths[0], paths[1] if len(paths) > 1 else None)
+        except (OSError, ForebayError):
+            # No daemon, no room: the order is used all the same, and read as it comes.
+            pass
+        for plan in plans:
+            plan.path.unlink(missing_ok=True)
+        self._current = plans[0] if plans else None
+        for plan in plans[1:]:
+            plan.close()
+
+    def take(self, taken: int) -> None:
+        """So many samples of the epoch have been handed out."""
+        if self._current is not None:
+            self._current.take(taken)
+
+    def end(self) -> None:
+        """The epoch is over."""
+        if self._current is not None:
+            self._current.close()
+            self._current = None
+
+    def track(self, indices: Iterator[int]) -> Iterator[int]:
+        """The same indices, noting each as it is handed out."""
+        for taken, index in enumerate(indices, start=1):
+            self.take(taken)
+            yield index
