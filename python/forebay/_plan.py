@@ -83,6 +83,9 @@ class Planner:
         self._dataset = dataset
         self._current: Plan | None = None
 
+    def __reduce__(self) -> tuple[type[Planner], tuple[Dataset]]:
+        return Planner, (self._dataset,)
+
     def begin(
         self,
         order: npt.NDArray[np.int64],
