@@ -1,0 +1,278 @@
+//! What a reader does with whatever its daemon says.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+use std::fs::File;
+use std::io::Write;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+use forebay_client::{ClientError, Dataset, OpenOptions, status};
+use forebay_dataset::index::{FieldExtent, FieldSpec, IndexBuilder, Storage};
+use forebay_dataset::{BlockSize, ErrorKind};
+use forebay_origin::fingerprint_of;
+use forebay_residency::NodePaths;
+use forebay_wire::{Reply, Request, read_frame};
+
+const SAMPLES: u64 = 5;
+const FIELD: u64 = 100;
+
+/// Samples of two fields that lie side by side in one file, and a cache folder.
+struct World {
+    folder: tempfile::TempDir,
+    bytes: Vec<u8>,
+}
+
+impl World {
+    fn new() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let bytes: Vec<u8> = (0..2 * FIELD * SAMPLES)
+            .map(|at| (at % 251) as u8)
+            .collect();
+        let path = folder.path().join("data.bin");
+        std::fs::write(&path, &bytes).unwrap();
+        let field = |name: &str| FieldSpec {
+            name: name.into(),
+            dtype: "|u1".parse().unwrap(),
+        };
+        let block = BlockSize::new(4096).unwrap();
+        let fields = vec![field("a"), field("b")];
+        let root = folder.path().to_str().unwrap();
+        let mut builder = IndexBuilder::new(root, fields, block).unwrap();
+        let fingerprint = fingerprint_of(&File::open(&path).unwrap()).unwrap();
+        let segment = builder.add_segment("data.bin", fingerprint).unwrap();
+        for sample in 0..SAMPLES {
+            let extent = |field: u64| FieldExtent {
+                segment,
+                shape: vec![FIELD],
+                storage: Storage::Contiguous {
+                    offset: (2 * sample + field) * FIELD,
+                },
+            };
+            let added = builder.add_sample(None, &[extent(0), extent(1)], None);
+            added.unwrap();
+        }
+        let mut out = File::create(folder.path().join("x.forebay")).unwrap();
+        builder.write(&mut out).unwrap();
+        Self { folder, bytes }
+    }
+
+    fn cache(&self) -> PathBuf {
+        self.folder.path().join("cache")
+    }
+
+    fn open(&self, deadline: Duration) -> (Dataset, Option<String>) {
+        let options = OpenOptions {
+            cache: Some(self.cache()),
+            deadline,
+            ..OpenOptions::default()
+        };
+        Dataset::open(&self.folder.path().join("x.forebay"), options).unwrap()
+    }
+
+    /// Reads a sample and compares it.
+    fn read(&self, dataset: &Dataset, sample: u64) -> Result<(), ClientError> {
+        let mut out = vec![0xAA; dataset.sample_bytes(sample).unwrap() as usize];
+        dataset.read_into(sample, &mut out)?;
+        for (place, field) in dataset.places(sample).unwrap().iter().zip(0..) {
+            let wanted = &self.bytes[((2 * sample + field) * FIELD) as usize..][..FIELD as usize];
+            assert_eq!(&out[place.offset as usize..][..place.len as usize], wanted);
+        }
+        Ok(())
+    }
+}
+
+/// What a daemon of these tests says to a request; `None` hangs up.
+type Answer = fn(&Request) -> Option<Reply>;
+
+fn opened() -> Option<Reply> {
+    Some(Reply::Opened {
+        dataset: 0,
+        folder: String::new(),
+    })
+}
+
+/// Listens in the cache folder; the receiver gets every request.
+fn serve(cache: &Path, answer: Answer) -> Receiver<Request> {
+    let paths = NodePaths::new(cache.to_path_buf());
+    paths.create_folder().unwrap();
+    let listener = paths.listen().unwrap();
+    let (sender, requests) = channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming() {
+            let (stream, sender) = (stream.unwrap(), sender.clone());
+            std::thread::spawn(move || {
+                talk(stream, answer, |request| drop(sender.send(request)));
+            });
+        }
+    });
+    requests
+}
+
+fn talk(mut stream: UnixStream, answer: Answer, tell: impl Fn(Request)) {
+    let mut payload = Vec::new();
+    while let Ok(Some(kind)) = read_frame(&mut stream, &mut payload) {
+        let request = Request::decode(kind, &payload).unwrap();
+        let reply = answer(&request);
+        tell(request);
+        let Some(reply) = reply else { return };
+        if stream.write_all(&reply.encode()).is_err() {
+            return;
+        }
+    }
+}
+
+const LONG: Duration = Duration::from_secs(60);
+
+#[test]
+fn without_a_daemon_the_origin_is_read() {
+    let world = World::new();
+    let (dataset, warning) = world.open(LONG);
+    assert!(warning.unwrap().contains("none may be started"));
+    for sample in 0..SAMPLES {
+        world.read(&dataset, sample).unwrap();
+    }
+    assert!(!world.cache().exists(), "nothing is left behind");
+}
+
+#[test]
+fn a_batch_asks_once_for_all_that_is_absent() {
+    let world = World::new();
+    let requests = serve(&world.cache(), |request| match request {
+        Request::Open { .. } => opened(),
+        _ => Some(Reply::Staged { complete: false }),
+    });
+    let (dataset, warning) = world.open(LONG);
+    assert_eq!(warning, None);
+    let (bases, len) = dataset.batch_layout(&[3, 0, 3]).unwrap();
+    let mut out = vec![0; len];
+    dataset.read_many(&bases, &mut out).unwrap();
+    for (sample, base) in bases {
+        let wanted = &world.bytes[(2 * sample * FIELD) as usize..][..FIELD as usize];
+        assert_eq!(&out[base..][..FIELD as usize], wanted);
+    }
+    let told: Vec<_> = requests.try_iter().collect();
+    let [Request::Open { .. }, Request::Stage { ranges, .. }] = told.as_slice() else {
+        panic!("{told:?}");
+    };
+    assert_eq!(ranges.len(), 6, "every range of the batch in one request");
+}
+
+#[test]
+fn a_daemon_that_is_never_done_costs_the_deadline_and_the_error_names_the_bytes() {
+    let world = World::new();
+    let _requests = serve(&world.cache(), |request| match request {
+        Request::Open { .. } => opened(),
+        _ => {
+            std::thread::sleep(LONG);
+            None
+        }
+    });
+    let (dataset, _) = world.open(Duration::from_millis(300));
+    let error = world.read(&dataset, 1).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deadline);
+    assert_eq!(
+        error.to_string(),
+        "bytes [200, 300) of `data.bin` did not become resident within 0.3 s"
+    );
+}
+
+#[test]
+fn a_deadline_that_the_daemon_reports_names_the_bytes_too() {
+    let world = World::new();
+    let _requests = serve(&world.cache(), |request| match request {
+        Request::Open { .. } => opened(),
+        _ => failed(ErrorKind::Deadline),
+    });
+    let error = world.read(&world.open(LONG).0, 0).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Deadline);
+    assert!(error.to_string().contains("of `data.bin`"), "{error}");
+}
+
+fn failed(kind: ErrorKind) -> Option<Reply> {
+    let kind = ErrorKind::ALL.iter().position(|known| *known == kind);
+    Some(Reply::Failed {
+        kind: kind.unwrap() as u8,
+        message: "the daemon's own words".into(),
+    })
+}
+
+#[test]
+fn what_the_daemon_cannot_read_the_reader_tries_itself() {
+    let world = World::new();
+    let _requests = serve(&world.cache(), |request| match request {
+        Request::Open { .. } => opened(),
+        _ => failed(ErrorKind::NotFound),
+    });
+    world.read(&world.open(LONG).0, 4).unwrap();
+}
+
+#[test]
+fn a_stale_origin_is_not_read_around_the_daemon() {
+    let world = World::new();
+    let _requests = serve(&world.cache(), |request| match request {
+        Request::Open { .. } => opened(),
+        _ => failed(ErrorKind::Stale),
+    });
+    let error = world.read(&world.open(LONG).0, 4).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Stale);
+    assert_eq!(error.to_string(), "the daemon's own words");
+}
+
+#[test]
+fn a_daemon_that_lies_about_what_is_resident_is_not_believed() {
+    let world = World::new();
+    let requests = serve(&world.cache(), |request| match request {
+        Request::Open { .. } => opened(),
+        _ => Some(Reply::Staged { complete: true }),
+    });
+    world.read(&world.open(LONG).0, 2).unwrap();
+    let asked = requests.try_iter().count();
+    assert!(asked <= 4, "and is not asked for ever: {asked}");
+}
+
+#[test]
+fn an_answer_to_another_question_is_no_answer() {
+    let world = World::new();
+    let _requests = serve(&world.cache(), |_| Some(Reply::Status("{}".into())));
+    let (dataset, warning) = world.open(LONG);
+    assert!(warning.unwrap().contains("another question"));
+    world.read(&dataset, 0).unwrap();
+    assert_eq!(status(&world.cache(), LONG).unwrap(), "{}");
+}
+
+#[test]
+fn a_connection_that_broke_is_replaced_and_the_data_set_opened_again() {
+    let world = World::new();
+    // Hangs up after the first request of each connection that is not to open.
+    let requests = serve(&world.cache(), |request| match request {
+        Request::Open { .. } => opened(),
+        _ => None,
+    });
+    let (dataset, _) = world.open(LONG);
+    world.read(&dataset, 0).unwrap();
+    let told: Vec<_> = requests.try_iter().collect();
+    let opens = told
+        .iter()
+        .filter(|told| matches!(told, Request::Open { .. }));
+    assert_eq!((opens.count(), told.len()), (2, 4), "{told:?}");
+    // It is left alone for a while then.
+    world.read(&dataset, 1).unwrap();
+    assert_eq!(requests.try_iter().count(), 0);
+}
+
+#[test]
+fn a_buffer_that_is_too_small_is_refused_before_anything_is_written() {
+    let world = World::new();
+    let (dataset, _) = world.open(LONG);
+    let wanted = dataset.sample_bytes(0).unwrap() as usize;
+    let mut out = vec![0xAA; wanted - 1];
+    let error = dataset.read_into(0, &mut out).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    assert!(out.iter().all(|byte| *byte == 0xAA));
+    let error = dataset.read_many(&[(0, usize::MAX)], &mut out).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    let error = dataset.read_into(SAMPLES, &mut out).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::NotFound);
+}
