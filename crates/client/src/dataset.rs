@@ -76,6 +76,13 @@ impl DaemonRest {
         self.until_ms
             .store(now_ms() + (500 << failures), Ordering::Relaxed);
     }
+
+    /// It answers: what failed before says nothing about the next time.
+    pub(crate) fn forgive(&self) {
+        if self.failures.load(Ordering::Relaxed) > 0 {
+            self.failures.store(0, Ordering::Relaxed);
+        }
+    }
 }
 
 fn now_ms() -> u64 {

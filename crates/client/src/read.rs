@@ -135,7 +135,10 @@ impl Dataset {
             return Ok(false);
         }
         match link::stage(&self.target, ranges, deadline) {
-            Ok(Ok(complete)) => Ok(complete),
+            Ok(Ok(complete)) => {
+                self.process().daemon.forgive();
+                Ok(complete)
+            }
             // The file changed, or the time is up: reading it here would not help.
             Ok(Err(error)) if error.kind() == ErrorKind::Stale => Err(error),
             Ok(Err(error)) if error.kind() == ErrorKind::Deadline => Err(self.late(ranges)),
