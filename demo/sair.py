@@ -48,7 +48,7 @@ _CLASH, _CONTACT = 3.0, 4.5
 
 @dataclass(frozen=True)
 class DataOptions:
-    """What the data set depends on, and nothing else: equal options give equal bytes."""
+    """What the data set depends on, and nothing else: equal options give equal samples."""
 
     samples: int = 1600
     shards: int = 6

@@ -98,10 +98,17 @@ def test_ligands_are_real_molecules_moved_rigidly(
     assert np.abs(distances(placed) - distances(ligand.coord)).max() < 1e-3
 
 
-def test_equal_options_give_equal_bytes(tiny: Path, tmp_path: Path) -> None:
-    assert sair.make(tmp_path / "again", TINY)
-    for path in sorted(tiny.iterdir()):
-        assert path.read_bytes() == (tmp_path / "again" / path.name).read_bytes(), path.name
+def test_equal_options_give_equal_samples(tiny: Path, tmp_path: Path) -> None:
+    again = tmp_path / "again"
+    assert sair.make(again, TINY)
+    assert (tiny / "manifest.csv").read_bytes() == (again / "manifest.csv").read_bytes()
+    # Not the files byte for byte: LZF's search starts from memory as it finds it, so equal
+    # arrays may be compressed differently.
+    for one, two in zip(poses(tiny), poses(again), strict=True):
+        for first, second in zip(one[1:], two[1:], strict=True):
+            assert dict(first.attrs) == dict(second.attrs)
+            for name in first:
+                assert np.array_equal(first[name], second[name]), (one[0].key, name)
 
 
 def test_another_seed_gives_other_samples(tiny: Path, tmp_path: Path) -> None:
