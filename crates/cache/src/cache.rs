@@ -200,16 +200,12 @@ impl Cache {
             for shard in dataset.made_shards() {
                 let all = 0..shard.map.blocks().max(1);
                 let Some(flight) = shard.flights.lead_whole(all) else {
+                    shard.refuse_landing();
                     continue;
                 };
                 // Never ended: a block published after the sync would belie the mark.
                 std::mem::forget(flight);
-                if shard
-                    .file
-                    .sync()
-                    .and_then(|()| shard.map.mark_clean())
-                    .is_err()
-                {
+                if shard.close().is_err() {
                     self.metrics.device_errors.add(1);
                 }
             }

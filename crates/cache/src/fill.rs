@@ -63,7 +63,8 @@ impl Cache {
                 return Ok(Filled::Resident);
             }
             self.metrics.followed_fills.add(1);
-            if !shard.flights.follow(blocks, deadline) {
+            let absent = |block| !shard.map.is_resident(block);
+            if !shard.flights.follow(blocks, absent, deadline) {
                 let Range { start, end } = *blocks;
                 return Err(FillError::Deadline {
                     shard: job.shard.0,
@@ -73,6 +74,34 @@ impl Cache {
             }
             // The leader may have failed, so look again and lead what is still absent.
         }
+    }
+
+    /// Reads blocks of a job once more, because the read that was begun for them takes too long.
+    /// Whichever ends first makes them resident; the other finds that done.
+    pub fn fill_again(
+        &self,
+        dataset: &CachedDataset,
+        origin: &dyn Origin,
+        job: &Job,
+    ) -> Result<Filled, FillError> {
+        let Some(shard) = dataset.slot(job.shard)?.get() else {
+            return Ok(Filled::NoRoom);
+        };
+        if job.blocks.end > shard.map.blocks() {
+            return Err(outside(job.shard, &job.blocks).into());
+        }
+        for run in shard.unstored(&job.blocks) {
+            self.metrics.hedged_reads.add(1);
+            if self.fetch(shard, origin, &run, &job.blocks)? == Filled::NoRoom {
+                return Ok(Filled::NoRoom);
+            }
+        }
+        let resident = job.blocks.clone().all(|block| shard.map.is_resident(block));
+        Ok(if resident {
+            Filled::Resident
+        } else {
+            Filled::NoRoom
+        })
     }
 
     /// A reader found the device unable to give back what the map promised: the blocks are
@@ -208,25 +237,14 @@ impl Cache {
         for piece in shard.pieces(run)? {
             let landed = BUFFER.with_borrow_mut(|buffer| {
                 self.read_piece(shard, origin, &piece, buffer)?;
-                Ok::<_, FillError>(
-                    shard
-                        .file
-                        .write(piece.first_block, &buffer[..piece.len as usize]),
-                )
+                let bytes = &buffer[..piece.len as usize];
+                Ok::<_, FillError>(shard.land(piece.first_block, bytes, &mut room))
             })?;
             let Ok(landed) = landed else {
                 self.metrics.device_errors.add(1);
-                let blocks = shard.map.block_size().blocks(piece.len);
-                let _ = shard
-                    .file
-                    .punch(&(piece.first_block..piece.first_block + blocks));
                 return self.refuse(run);
             };
-            room.spend(crate::budget::allocated(piece.len));
-            self.metrics.filled_blocks.add(landed.len() as u64);
-            landed
-                .into_iter()
-                .for_each(|landed| shard.map.publish(landed));
+            self.metrics.filled_blocks.add(landed);
         }
         // Fresh blocks are not the oldest ones.
         shard.stamps.touch(run, now_ticks());

@@ -86,10 +86,16 @@ impl Flights {
         })
     }
 
-    /// Waits until no block of `wanted` is led by another; false if the deadline came first.
-    pub(crate) fn follow(&self, wanted: &Range<u64>, deadline: Instant) -> bool {
+    /// Waits until no block of `wanted` that `needs` says yes to is led by another; false if the
+    /// deadline came first.
+    pub(crate) fn follow(
+        &self,
+        wanted: &Range<u64>,
+        needs: impl Fn(u64) -> bool,
+        deadline: Instant,
+    ) -> bool {
         let mut table = self.lock();
-        while any_led(&table, wanted) {
+        while (wanted.clone()).any(|block| needs(block) && any_led(&table, &(block..block + 1))) {
             let left = deadline.saturating_duration_since(Instant::now());
             if left.is_zero() {
                 return false;
@@ -101,6 +107,13 @@ impl Flights {
                 .0;
         }
         true
+    }
+
+    /// Lets followers look again: blocks have landed, though their flight may not have ended.
+    pub(crate) fn wake(&self) {
+        // Under the lock, so that no follower is between its look and its wait.
+        let _table = self.lock();
+        self.landed.notify_all();
     }
 
     fn lock(&self) -> MutexGuard<'_, BTreeMap<u64, u64>> {
@@ -144,8 +157,9 @@ mod tests {
         let flights = Flights::default();
         std::thread::scope(|scope| {
             let (flight, _) = flights.lead(&(0..1), |_| true);
-            let follower =
-                scope.spawn(|| flights.follow(&(0..1), Instant::now() + Duration::from_secs(60)));
+            let follower = scope.spawn(|| {
+                flights.follow(&(0..1), |_| true, Instant::now() + Duration::from_secs(60))
+            });
             let leader = scope.spawn(move || {
                 let _flight = flight;
                 panic!("the leader fails");
@@ -159,6 +173,6 @@ mod tests {
     fn a_follower_gives_up_at_its_deadline() {
         let flights = Flights::default();
         let (_flight, _) = flights.lead(&(0..1), |_| true);
-        assert!(!flights.follow(&(0..1), Instant::now()));
+        assert!(!flights.follow(&(0..1), |_| true, Instant::now()));
     }
 }

@@ -50,6 +50,7 @@ metrics! {
     corrupt_blocks: "blocks on the device that failed their checksum and were dropped",
     evicted_blocks: "blocks evicted to make room",
     evicted_datasets: "unused data sets removed to make room",
+    hedged_reads: "reads of the origin begun once more because the first took too long",
     refused_blocks: "blocks left to read through because there was no room",
     followed_fills: "waits for a fill that another request had begun",
     device_errors: "failed writes or reads of the cache device",

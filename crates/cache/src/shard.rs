@@ -2,13 +2,13 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay_dataset::{IndexError, SegmentIndex, ShardIndex};
 use forebay_origin::IndexFile;
 use forebay_residency::{BlockFile, EvictLock, MapIdentity, ResidencyMap, ShardPaths, Stamps};
 
-use crate::budget::{Budget, allocated};
+use crate::budget::{Budget, Reservation, allocated};
 use crate::flights::Flights;
 
 /// Files of one shard, open for writing.
@@ -20,6 +20,10 @@ pub(crate) struct Shard {
     pub(crate) file: BlockFile,
     pub(crate) stamps: Stamps,
     pub(crate) flights: Flights,
+    /// Held while blocks are written and published, and while they are dropped: two reads of one
+    /// block may be in progress, but its bytes and its room are counted once. True once the shard
+    /// is closed: nothing lands any more.
+    landing: Mutex<bool>,
 }
 
 /// What left the device.
@@ -88,6 +92,7 @@ impl Shard {
             file,
             stamps,
             flights: Flights::default(),
+            landing: Mutex::default(),
         })
     }
 
@@ -152,6 +157,58 @@ impl Shard {
         runs.iter().map(|run| self.cost(run)).sum()
     }
 
+    /// Runs of `blocks` that are not stored.
+    pub(crate) fn unstored(&self, blocks: &Range<u64>) -> Vec<Range<u64>> {
+        let mut runs: Vec<Range<u64>> = Vec::new();
+        for block in blocks.clone().filter(|block| !self.map.is_stored(*block)) {
+            match runs.last_mut() {
+                Some(last) if last.end == block => last.end += 1,
+                _ => runs.push(block..block + 1),
+            }
+        }
+        runs
+    }
+
+    /// Writes and publishes consecutive blocks, the last of them perhaps short, as far as no other
+    /// read has landed them meanwhile. Returns how many were new. On an error those of the run that
+    /// failed stay absent.
+    pub(crate) fn land(&self, first: u64, bytes: &[u8], room: &mut Reservation) -> io::Result<u64> {
+        let closed = self.landing.lock().unwrap_or_else(PoisonError::into_inner);
+        if *closed {
+            return Err(io::Error::other("the shard is closed"));
+        }
+        let size = u64::from(self.map.block_size().bytes());
+        let mut landed = 0;
+        for run in self.unstored(&(first..first + self.map.block_size().blocks(bytes.len() as u64)))
+        {
+            let end = ((run.end - first) * size).min(bytes.len() as u64);
+            let part = &bytes[((run.start - first) * size) as usize..end as usize];
+            let written = self.file.write(run.start, part).inspect_err(|_| {
+                let _ = self.file.punch(&run);
+            })?;
+            room.spend(allocated(part.len() as u64));
+            landed += written.len() as u64;
+            written
+                .into_iter()
+                .for_each(|block| self.map.publish(block));
+        }
+        drop(closed);
+        self.flights.wake();
+        Ok(landed)
+    }
+
+    /// Lets nothing land any more, and says so on the device once everything has reached it.
+    pub(crate) fn close(&self) -> io::Result<()> {
+        self.refuse_landing();
+        self.file.sync()?;
+        self.map.mark_clean()
+    }
+
+    /// Lets nothing land any more.
+    pub(crate) fn refuse_landing(&self) {
+        *self.landing.lock().unwrap_or_else(PoisonError::into_inner) = true;
+    }
+
     /// Makes `blocks` absent and gives their room back, unless a view holds them. The caller leads
     /// them all.
     pub(crate) fn drop_blocks(
@@ -162,6 +219,7 @@ impl Shard {
         let Some(_lock) = EvictLock::try_lock(self.file.file(), blocks)? else {
             return Ok(None);
         };
+        let _landing = self.landing.lock().unwrap_or_else(PoisonError::into_inner);
         let withdrawn = self.map.withdraw(blocks);
         let mut dropped = Dropped::default();
         for (word, bits) in withdrawn {

@@ -32,12 +32,15 @@ pub(crate) struct Arguments {
     /// Leave after so many seconds without a client; 0 never [default: 600]
     #[arg(long)]
     idle_exit_seconds: Option<u64>,
-    /// Reads of the origin in progress at one time, at most [default: 32]
+    /// Reads of the origin in progress at one time, at most [default: 64]
     #[arg(long)]
     origin_reads: Option<u32>,
     /// Clients connected at one time, at most [default: 1024]
     #[arg(long)]
     max_links: Option<u32>,
+    /// Late reads of the origin that one request may have begun once more at one time [default: 8]
+    #[arg(long)]
+    hedged_reads: Option<u32>,
     /// Bytes that staging may be ahead of one rank, such as 4GiB [default: 1GiB, at most a quarter of the capacity]
     #[arg(long)]
     look_ahead: Option<String>,
@@ -101,6 +104,7 @@ fn plan(arguments: &Arguments) -> Result<ServePlan, Failure> {
         idle_exit_seconds: arguments.idle_exit_seconds,
         origin_reads: arguments.origin_reads,
         max_links: arguments.max_links,
+        hedged_reads: arguments.hedged_reads,
         look_ahead: arguments.look_ahead.clone(),
         look_ahead_seconds: arguments.look_ahead_seconds,
     };

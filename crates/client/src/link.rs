@@ -34,6 +34,7 @@ struct Link {
     stream: UnixStream,
     forks: u64,
     payload: Vec<u8>,
+    timeout: Timeout,
     /// Index file and root → number on this connection.
     opened: HashMap<(PathBuf, Option<PathBuf>), u32>,
 }
@@ -70,7 +71,25 @@ pub(crate) fn check_signals() -> io::Result<()> {
 /// many signals come.
 struct Interruptible<'a> {
     stream: &'a UnixStream,
+    timeout: &'a mut Timeout,
     end: Instant,
+}
+
+/// The socket's timeouts in whole seconds, rounded up, so that most requests need not set them.
+/// They only bound one system call: who waits looks at the clock.
+#[derive(Default)]
+struct Timeout(Option<u64>);
+
+impl Timeout {
+    fn set(&mut self, stream: &UnixStream, left: Duration) -> io::Result<()> {
+        let seconds = left.as_secs() + 1;
+        if self.0 != Some(seconds) {
+            stream.set_read_timeout(Some(Duration::from_secs(seconds)))?;
+            stream.set_write_timeout(Some(Duration::from_secs(seconds)))?;
+            self.0 = Some(seconds);
+        }
+        Ok(())
+    }
 }
 
 impl Read for Interruptible<'_> {
@@ -80,9 +99,11 @@ impl Read for Interruptible<'_> {
             if left.is_zero() {
                 return Err(io::ErrorKind::TimedOut.into());
             }
-            self.stream.set_read_timeout(Some(left))?;
+            self.timeout.set(self.stream, left)?;
             match self.stream.read(out) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => check_signals()?,
+                // The clock decides, above.
+                Err(error) if is_timeout(&error) => {}
                 read => return read,
             }
         }
@@ -97,10 +118,11 @@ impl Link {
     fn call(&mut self, request: &Request, deadline: Instant) -> io::Result<Reply> {
         // A little longer than the daemon waits, so that its own words arrive.
         let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_millis(200);
-        self.stream.set_write_timeout(Some(left))?;
+        self.timeout.set(&self.stream, left)?;
         self.stream.write_all(&request.encode())?;
         let mut reply = Interruptible {
             stream: &self.stream,
+            timeout: &mut self.timeout,
             end: Instant::now() + left,
         };
         let kind = read_frame(&mut reply, &mut self.payload)?
@@ -206,6 +228,7 @@ fn connect(paths: &NodePaths, command: &DaemonCommand, deadline: Instant) -> io:
         stream,
         forks: fork_generation(),
         payload: Vec::new(),
+        timeout: Timeout::default(),
         opened: HashMap::new(),
     })
 }

@@ -79,8 +79,16 @@ impl BlockFile {
     /// Writes consecutive blocks from `first` on; the last may be short. On an error none counts
     /// as landed.
     pub fn write(&self, first: u64, bytes: &[u8]) -> io::Result<Vec<Landed>> {
-        self.file
-            .write_all_at(bytes, first * u64::from(self.block_size.bytes()))?;
+        let start = first * u64::from(self.block_size.bytes());
+        // Room in one piece first: cheaper than page by page, and a full device says so before any
+        // byte is written. A file system that cannot do it finds room as it goes.
+        let _ = rustix::fs::fallocate(
+            &self.file,
+            FallocateFlags::KEEP_SIZE,
+            start,
+            bytes.len() as u64,
+        );
+        self.file.write_all_at(bytes, start)?;
         let blocks = bytes.chunks(self.block_size.bytes() as usize);
         Ok((first..)
             .zip(blocks)

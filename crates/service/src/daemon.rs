@@ -21,6 +21,7 @@ use crate::lock::DaemonLock;
 use crate::origins::Origins;
 use crate::pool::Pool;
 use crate::settings::ServePlan;
+use crate::stage::Readers;
 use crate::stager::{Stager, StagerParts};
 use crate::status::status;
 
@@ -67,8 +68,7 @@ impl ServeError {
 
 /// What all links share.
 pub(crate) struct Node {
-    pub(crate) cache: Arc<Cache>,
-    pub(crate) pool: Arc<Pool>,
+    pub(crate) readers: Readers,
     pub(crate) stager: Stager,
     pub(crate) origins: Origins,
     plan: ServePlan,
@@ -81,7 +81,7 @@ impl Node {
     pub(crate) fn status(&self) -> String {
         status(
             &self.plan,
-            &self.cache,
+            &self.readers.cache,
             self.stager.status(),
             self.started,
             self.links.count(),
@@ -129,8 +129,11 @@ pub fn serve(
         ahead: plan.look_ahead,
     });
     let node = Arc::new(Node {
-        cache,
-        pool,
+        readers: Readers {
+            cache,
+            pool,
+            hedged_reads: plan.hedged_reads,
+        },
         stager: stager.map_err(in_folder)?,
         origins: Origins::default(),
         started: Instant::now(),
@@ -146,7 +149,7 @@ pub fn serve(
     drop(listener);
     node.stager.stop();
     node.links.close_and_wait(DRAIN);
-    node.cache.close();
+    node.readers.cache.close();
     Ok(served)
 }
 

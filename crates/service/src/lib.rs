@@ -14,6 +14,7 @@ mod daemon;
 mod link;
 mod lock;
 mod origins;
+mod pace;
 mod pool;
 mod settings;
 mod stage;

@@ -13,7 +13,7 @@ use forebay_residency::PlanFile;
 use forebay_wire::{Reply, Request, StageRange, read_frame};
 
 use crate::daemon::Node;
-use crate::stage::{OpenDataset, stage};
+use crate::stage::OpenDataset;
 
 /// Longest time for which a request may wait, whatever it asks for.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
@@ -111,14 +111,14 @@ fn answer(
             let wait = Duration::from_millis(deadline_ms.into()).min(LONGEST_WAIT);
             let ranges = check_ranges(&open.dataset, &ranges)?;
             let jobs = jobs(&ranges, open.dataset.index().block_size());
-            let staged = stage(&node.cache, &node.pool, open, jobs, Instant::now() + wait);
+            let staged = node.readers.stage(open, jobs, Instant::now() + wait);
             let complete = staged.map_err(|error| Refusal::of(error.kind(), &error))?;
             Ok(Reply::Staged { complete })
         }
         Request::Distrust { dataset, range } => {
             let open = opened(open, dataset)?;
             for (shard, range) in check_ranges(&open.dataset, &[range])? {
-                let checked = node.cache.distrust(&open.dataset, shard, range);
+                let checked = node.readers.cache.distrust(&open.dataset, shard, range);
                 checked.map_err(|error| Refusal::of(error.kind(), &error))?;
             }
             Ok(Reply::Done)
@@ -170,7 +170,7 @@ fn open_dataset(
         return Err(Refusal::new(ErrorKind::Stale, message));
     }
     let root = index.resolve_root(root.as_deref());
-    let attached = node.cache.attach(index);
+    let attached = node.readers.cache.attach(index);
     let dataset = attached.map_err(|error| Refusal::of(error.kind(), &error))?;
     let origin = node.origins.get(generation, root);
     Ok(OpenDataset { dataset, origin })

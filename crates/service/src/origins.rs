@@ -6,20 +6,32 @@ use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 use forebay_origin::PosixOrigin;
 
+use crate::pace::Pace;
+
+/// An origin, and how fast it has been.
+#[derive(Debug)]
+pub(crate) struct OriginInUse {
+    pub(crate) files: PosixOrigin,
+    pub(crate) pace: Pace,
+}
+
 /// Each origin keeps files open, so that links share them bounds the daemon's descriptors.
 #[derive(Default)]
-pub(crate) struct Origins(Mutex<HashMap<(u128, PathBuf), Weak<PosixOrigin>>>);
+pub(crate) struct Origins(Mutex<HashMap<(u128, PathBuf), Weak<OriginInUse>>>);
 
 impl Origins {
     /// The origin of the data set `generation` below `root`. Dropped with its last user.
-    pub(crate) fn get(&self, generation: u128, root: PathBuf) -> Arc<PosixOrigin> {
+    pub(crate) fn get(&self, generation: u128, root: PathBuf) -> Arc<OriginInUse> {
         let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (generation, root);
         if let Some(origin) = table.get(&key).and_then(Weak::upgrade) {
             return origin;
         }
         table.retain(|_, origin| origin.strong_count() > 0);
-        let origin = Arc::new(PosixOrigin::new(key.1.clone()));
+        let origin = Arc::new(OriginInUse {
+            files: PosixOrigin::new(key.1.clone()),
+            pace: Pace::default(),
+        });
         table.insert(key, Arc::downgrade(&origin));
         origin
     }

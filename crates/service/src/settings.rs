@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,6 +28,8 @@ pub struct ServeSettings {
     pub origin_reads: Option<u32>,
     /// Clients connected at one time, at most.
     pub max_links: Option<u32>,
+    /// Late reads of the origin that one request may have begun once more at one time; 0 for none.
+    pub hedged_reads: Option<u32>,
     /// Bytes that staging may be ahead of one rank, like `capacity`.
     pub look_ahead: Option<String>,
     /// Seconds that staging may be ahead of one rank, at its own pace.
@@ -58,6 +61,8 @@ pub struct ServePlan {
     pub origin_reads: usize,
     /// Clients connected at one time, at most.
     pub max_links: usize,
+    /// Late reads of the origin that one request may have begun once more at one time.
+    pub hedged_reads: usize,
     /// Bytes that staging may be ahead of one rank.
     pub look_ahead_bytes: u64,
     /// Time that staging may be ahead of one rank, at its own pace.
@@ -77,7 +82,7 @@ impl fmt::Display for PlanError {
     }
 }
 
-const NAMES: [&str; 9] = [
+const NAMES: [&str; 10] = [
     "cache",
     "capacity",
     "free_floor",
@@ -85,6 +90,7 @@ const NAMES: [&str; 9] = [
     "idle_exit_seconds",
     "origin_reads",
     "max_links",
+    "hedged_reads",
     "look_ahead",
     "look_ahead_seconds",
 ];
@@ -117,6 +123,7 @@ impl ServeSettings {
         let idle_exit_seconds = number("FOREBAY_IDLE_EXIT_SECONDS");
         let origin_reads = number("FOREBAY_ORIGIN_READS");
         let max_links = number("FOREBAY_MAX_LINKS");
+        let hedged_reads = number("FOREBAY_HEDGED_READS");
         let look_ahead_seconds = number("FOREBAY_LOOK_AHEAD_SECONDS");
         let settings = Self {
             cache: get("FOREBAY_CACHE").map(PathBuf::from),
@@ -126,6 +133,7 @@ impl ServeSettings {
             idle_exit_seconds,
             origin_reads: origin_reads.map(|value| u32::try_from(value).unwrap_or(u32::MAX)),
             max_links: max_links.map(|value| u32::try_from(value).unwrap_or(u32::MAX)),
+            hedged_reads: hedged_reads.map(|value| u32::try_from(value).unwrap_or(u32::MAX)),
             look_ahead: get("FOREBAY_LOOK_AHEAD"),
             look_ahead_seconds,
         };
@@ -145,6 +153,7 @@ impl ServeSettings {
             "idle_exit_seconds" => self.idle_exit_seconds.is_some(),
             "origin_reads" => self.origin_reads.is_some(),
             "max_links" => self.max_links.is_some(),
+            "hedged_reads" => self.hedged_reads.is_some(),
             "look_ahead" => self.look_ahead.is_some(),
             _ => self.look_ahead_seconds.is_some(),
         }
@@ -160,6 +169,7 @@ impl ServeSettings {
             idle_exit_seconds: self.idle_exit_seconds.or(weaker.idle_exit_seconds),
             origin_reads: self.origin_reads.or(weaker.origin_reads),
             max_links: self.max_links.or(weaker.max_links),
+            hedged_reads: self.hedged_reads.or(weaker.hedged_reads),
             look_ahead: self.look_ahead.or(weaker.look_ahead),
             look_ahead_seconds: self.look_ahead_seconds.or(weaker.look_ahead_seconds),
         }
@@ -174,79 +184,90 @@ impl ServePlan {
         default_folder: Option<PathBuf>,
         room: impl Fn(&Path) -> u64,
     ) -> Result<Self, PlanError> {
-        let mut broken = Vec::new();
+        let mut rules = Rules::default();
         let merged = layers
             .iter()
             .fold(ServeSettings::default(), |sum, (_, layer)| sum.or(layer));
         let folder = merged.cache.or(default_folder).unwrap_or_default();
-        if !folder.is_absolute() {
-            broken.push(format!(
-                "`cache` must be an absolute path: `{}`",
-                folder.display()
-            ));
-        }
+        rules.check(folder.is_absolute(), || {
+            format!("`cache` must be an absolute path: `{}`", folder.display())
+        });
         let room = room(&folder);
-        let mut bytes = |name: &str, text: Option<String>, default: u64| match text {
-            None => default,
-            Some(text) => parse_bytes(&text).unwrap_or_else(|| {
-                broken.push(format!(
-                    "`{name}` must be a size such as `500 GiB`: `{text}`"
-                ));
-                default
-            }),
-        };
-        let free_floor_bytes = bytes("free_floor", merged.free_floor, room / 20);
-        let capacity_bytes = bytes(
-            "capacity",
-            merged.capacity,
-            room.saturating_sub(free_floor_bytes),
-        );
+        let free_floor_bytes = rules.bytes("free_floor", merged.free_floor, room / 20);
+        let all_else = room.saturating_sub(free_floor_bytes);
+        let capacity_bytes = rules.bytes("capacity", merged.capacity, all_else);
         // A quarter of the cache, so that what is ahead does not push out what is in use.
-        let look_ahead_bytes = bytes(
-            "look_ahead",
-            merged.look_ahead,
-            (1 << 30).min(capacity_bytes / 4),
-        );
-        let policy = match merged.policy.as_deref() {
-            None | Some("lru") => Policy::Lru,
-            Some("pin") => Policy::Pin,
-            Some(other) => {
-                broken.push(format!("`policy` must be `pin` or `lru`: `{other}`"));
-                Policy::Lru
-            }
-        };
-        let mut within = |name: &str, value: Option<u32>, default: u32, most: u32| {
-            let value = value.unwrap_or(default);
-            if value == 0 || value > most {
-                broken.push(format!("`{name}` must be between 1 and {most}: {value}"));
-            }
-            value as usize
-        };
-        let origin_reads = within("origin_reads", merged.origin_reads, 32, 1024);
-        let max_links = within("max_links", merged.max_links, 1024, 65_536);
-        if !broken.is_empty() {
-            return Err(PlanError(broken));
-        }
+        let ahead = (1 << 30).min(capacity_bytes / 4);
         let idle = merged.idle_exit_seconds.unwrap_or(600);
-        Ok(Self {
+        let plan = Self {
+            look_ahead_bytes: rules.bytes("look_ahead", merged.look_ahead, ahead),
             cache: CachePlan {
+                policy: rules.policy(merged.policy.as_deref()),
                 folder,
                 capacity_bytes,
                 free_floor_bytes,
-                policy,
             },
             idle_exit: (idle > 0).then(|| Duration::from_secs(idle)),
-            origin_reads,
-            max_links,
-            look_ahead_bytes,
+            origin_reads: rules.within("origin_reads", merged.origin_reads.unwrap_or(64), 1..=1024),
+            max_links: rules.within("max_links", merged.max_links.unwrap_or(1024), 1..=65_536),
+            hedged_reads: rules.within("hedged_reads", merged.hedged_reads.unwrap_or(8), 0..=1024),
             look_ahead: Duration::from_secs(merged.look_ahead_seconds.unwrap_or(120)),
             sources: sources(layers),
-        })
+        };
+        if rules.broken.is_empty() {
+            Ok(plan)
+        } else {
+            Err(PlanError(rules.broken))
+        }
     }
 
     /// Paths of the node's files.
     pub fn paths(&self) -> NodePaths {
         NodePaths::new(self.cache.folder.clone())
+    }
+}
+
+/// The rules of a plan, and which of them are broken.
+#[derive(Default)]
+struct Rules {
+    broken: Vec<String>,
+}
+
+impl Rules {
+    fn check(&mut self, holds: bool, rule: impl FnOnce() -> String) {
+        if !holds {
+            self.broken.push(rule());
+        }
+    }
+
+    fn bytes(&mut self, name: &str, text: Option<String>, default: u64) -> u64 {
+        let Some(text) = text else { return default };
+        let bytes = parse_bytes(&text);
+        self.check(bytes.is_some(), || {
+            format!("`{name}` must be a size such as `500 GiB`: `{text}`")
+        });
+        bytes.unwrap_or(default)
+    }
+
+    fn policy(&mut self, name: Option<&str>) -> Policy {
+        match name {
+            None | Some("lru") => Policy::Lru,
+            Some("pin") => Policy::Pin,
+            Some(other) => {
+                self.check(false, || {
+                    format!("`policy` must be `pin` or `lru`: `{other}`")
+                });
+                Policy::Lru
+            }
+        }
+    }
+
+    fn within(&mut self, name: &str, value: u32, range: RangeInclusive<u32>) -> usize {
+        let (least, most) = (range.start(), range.end());
+        self.check(range.contains(&value), || {
+            format!("`{name}` must be between {least} and {most}: {value}")
+        });
+        value as usize
     }
 }
 

@@ -85,6 +85,7 @@ fn plan_json(plan: &ServePlan) -> Value {
         "idle_exit_seconds": plan.idle_exit.map_or(0, |time| time.as_secs()),
         "origin_reads": plan.origin_reads,
         "max_links": plan.max_links,
+        "hedged_reads": plan.hedged_reads,
         "look_ahead_bytes": plan.look_ahead_bytes,
         "look_ahead_seconds": plan.look_ahead.as_secs(),
         "sources": plan.sources,

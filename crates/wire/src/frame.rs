@@ -49,17 +49,17 @@ impl FrameHeader {
 /// Reads one frame into `payload` and returns its kind; `None` if the stream ended between frames.
 pub fn read_frame(from: &mut impl Read, payload: &mut Vec<u8>) -> io::Result<Option<u8>> {
     let mut header = [0; HEADER_BYTES];
-    // The first byte alone tells an orderly end from a frame that was cut off.
-    let first = loop {
-        match from.read(&mut header[..1]) {
+    let mut filled = 0;
+    while filled < HEADER_BYTES {
+        match from.read(&mut header[filled..]) {
+            // Nothing at all is an orderly end; a part of a header is a frame that was cut off.
+            Ok(0) if filled == 0 => return Ok(None),
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(read) => filled += read,
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            read => break read?,
+            Err(error) => return Err(error),
         }
-    };
-    if first == 0 {
-        return Ok(None);
     }
-    from.read_exact(&mut header[1..])?;
     let header = FrameHeader::decode(header).map_err(io::Error::other)?;
     payload.resize(header.payload_len, 0);
     from.read_exact(payload)?;

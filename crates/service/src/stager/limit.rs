@@ -4,12 +4,14 @@ use std::time::Duration;
 
 /// Times that one judgement is made from.
 const SAMPLE: usize = 16;
+/// Reads in progress at first: few enough that their latency is the origin's own and no queue's.
+const FIRST: usize = 16;
 /// Fewest reads in progress.
 const LEAST: usize = 4;
 /// A median this much over the best one seen means that requests queue at the origin.
 const TOLERANCE: f64 = 2.0;
 /// How slowly a best median that was seen long ago is forgotten, for each judgement.
-const FORGET: f64 = 1.02;
+const FORGET: f64 = 1.002;
 
 /// A limit that follows the gradient of latency: it rises while more reads at one time do not make
 /// each slower, and falls when they do. Medians, since one slow read in a hundred is the tail of the
@@ -27,7 +29,7 @@ pub(super) struct FlightLimit {
 impl FlightLimit {
     pub(super) fn new(most: usize) -> Self {
         Self {
-            limit: (most as f64 / 2.0).max(1.0),
+            limit: FIRST.min(most) as f64,
             most,
             best: f64::INFINITY,
             times: Vec::new(),

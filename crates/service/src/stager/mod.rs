@@ -215,12 +215,7 @@ impl Work {
         let bytes = (job.blocks.end - job.blocks.start) * block;
         let accepted = self.parts.pool.submit(Class::Prefetch, move || {
             let began = Instant::now();
-            let filled = cache.fill(
-                &open.dataset,
-                open.origin.as_ref(),
-                &job,
-                began + FOLLOW_LIMIT,
-            );
+            let filled = open.fill(&cache, &job, began + FOLLOW_LIMIT);
             let admitted = matches!(filled, Ok(Filled::Resident));
             let _ = events.send(Event::Filled {
                 took: began.elapsed(),
