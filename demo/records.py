@@ -14,6 +14,8 @@ from typing import Any
 
 TOOL = "forebay-demo"
 FORMAT = 1
+# How the trainer reads its samples, in the order in which the demo runs them.
+PATHS = ("direct", "forebay")
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ from demo import records, sair, summary
 from demo.command import CommandError, forebay, run
 from demo.emulated import EmulatedTier
 from demo.molecules import MoleculeError
-from demo.train import PATHS, PREFETCH_FACTOR
 
 # Times of the emulator's `lustre`, for batches as small as ours: the file says how.
 PROFILE = Path(__file__).absolute().with_name("lustre.toml")
+PREFETCH_FACTOR = 2
 _INDEX_SECONDS = 300.0
 _REPORT_SECONDS = 120.0
 _TRAIN_SECONDS = 1800.0
@@ -155,6 +155,7 @@ def train(path: str, places: Places, root: Path, options: argparse.Namespace) ->
         "epochs": options.epochs,
         "batch": options.batch,
         "workers": options.workers,
+        "prefetch": PREFETCH_FACTOR,
         "seed": options.seed,
     }
     words = [word for key, value in settings.items() for word in (f"--{key}", str(value))]
@@ -176,7 +177,7 @@ def prepare(places: Places, options: argparse.Namespace) -> None:
     make_index(places)
     say(f"index `{places.index}`: made in {time.perf_counter() - began:.1f} s")
     shutil.rmtree(places.cache, ignore_errors=True)
-    for file in (places.summary, places.report, *map(places.seen, PATHS)):
+    for file in (places.summary, places.report, *map(places.seen, records.PATHS)):
         file.unlink(missing_ok=True)
     inputs = {
         name: getattr(options, name)
@@ -191,7 +192,7 @@ def measure(places: Places, options: argparse.Namespace) -> None:
     tier = EmulatedTier(places.data, places.mount, places.log, PROFILE, options.scale, options.seed)
     with tier as root:
         try:
-            for path in PATHS:
+            for path in records.PATHS:
                 say(f"training {options.epochs} epochs, path `{path}`")
                 train(path, places, root, options)
         finally:

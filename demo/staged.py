@@ -31,7 +31,8 @@ class StagedDataset(Dataset[Example]):
         for position, row in zip(found, rows, strict=True):
             if position is None:
                 raise ValueError(f"index `{index}` has no sample `{row.key}`")
-        self._positions = found
+        self.source = source
+        self.positions = np.array(found, dtype=np.int64)
         self._samples: Any = forebay.torch.Dataset(source)
         self._rows = rows
 
@@ -43,7 +44,7 @@ class StagedDataset(Dataset[Example]):
 
     def __getitems__(self, indices: list[int]) -> list[Example]:
         """One call into Forebay for the whole batch."""
-        samples = self._samples.__getitems__([self._positions[index] for index in indices])
+        samples = self._samples.__getitems__(self.positions[indices].tolist())
         return [
             example(
                 index,
@@ -55,10 +56,13 @@ class StagedDataset(Dataset[Example]):
 
 
 class StagedSampler(Sampler[int]):
-    """Forebay's sampler with the seed of the run."""
+    """Forebay's sampler with the seed of the run; its order is staged ahead of need."""
 
-    def __init__(self, length: int, seed: int) -> None:
-        self._sampler: Any = forebay.torch.Sampler(length, seed=seed, rank=0, world_size=1)
+    def __init__(self, dataset: StagedDataset, seed: int) -> None:
+        order = forebay.torch.Sampler(len(dataset), seed=seed, rank=0, world_size=1)
+        self._sampler: Any = forebay.torch.LookAhead(
+            order, dataset.source, rank=0, positions=dataset.positions
+        )
 
     def set_epoch(self, epoch: int) -> None:
         """Shuffle for `epoch`, counted from 0."""

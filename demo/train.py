@@ -25,8 +25,6 @@ from demo.graphs import Batch, Example, collate
 from demo.process_io import bytes_read_by_children
 from demo.sair import Row, read_manifest
 
-PATHS = ("direct", "forebay")
-PREFETCH_FACTOR = 2
 # A worker that has given nothing for so long is lost: fail, and never hang.
 WORKER_TIMEOUT_SECONDS = 120
 
@@ -63,7 +61,7 @@ class Trainer:
             from demo.staged import StagedDataset, StagedSampler
 
             dataset = StagedDataset(options.index, options.root, options.cache, rows)
-            self._sampler = StagedSampler(len(rows), options.seed)
+            self._sampler = StagedSampler(dataset, options.seed)
         workers = options.workers
         self._loader: DataLoader[Example] = DataLoader(
             dataset,
@@ -71,7 +69,7 @@ class Trainer:
             sampler=self._sampler,
             num_workers=workers,
             collate_fn=collate,
-            prefetch_factor=PREFETCH_FACTOR if workers else None,
+            prefetch_factor=options.prefetch if workers else None,
             persistent_workers=workers > 0,
             multiprocessing_context="fork" if workers else None,
             timeout=WORKER_TIMEOUT_SECONDS if workers else 0,
@@ -191,7 +189,7 @@ def train(options: argparse.Namespace) -> None:
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     """Options of one training run."""
     parser = argparse.ArgumentParser(prog="demo.train", description=__doc__)
-    parser.add_argument("--path", choices=PATHS, required=True)
+    parser.add_argument("--path", choices=records.PATHS, required=True)
     parser.add_argument("--data", type=Path, required=True, help="folder with manifest.csv")
     parser.add_argument("--root", type=Path, required=True, help="where the samples are read")
     parser.add_argument("--index", type=Path, help="sample index, for the path `forebay`")
@@ -201,6 +199,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--batch", type=int, default=16)
     parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--prefetch", type=int, default=2, help="batches ahead for each worker")
     parser.add_argument("--seed", type=int, default=7)
     options = parser.parse_args(arguments)
     if options.path == "forebay" and (options.index is None or options.cache is None):

@@ -69,7 +69,12 @@ def start(out: Path) -> Iterator[Starter]:
 
 @needs_build
 def test_a_quick_run_trains_on_both_paths_and_reports(out: Path, start: Starter) -> None:
-    printed, said = start().communicate(timeout=270)
+    process = start()
+    try:
+        printed, said = process.communicate(timeout=270)
+    except subprocess.TimeoutExpired:
+        process.terminate()
+        pytest.fail(f"not done after 270 s: {process.communicate(timeout=20)}")
     content = json.loads((out / "summary.json").read_text())
     assert content["identical"] is True, said
     assert content["samples"] == 48
