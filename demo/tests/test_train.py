@@ -103,8 +103,8 @@ def test_training_lowers_the_loss(tiny: Path, tmp_path: Path) -> None:
 
 
 def test_forebays_sampler_gives_the_same_order() -> None:
-    staged = pytest.importorskip("demo.staged", exc_type=ImportError)
-    sampler = staged.StagedSampler(TINY.samples, 5)
+    fb = pytest.importorskip("forebay.torch", exc_type=ImportError)
+    sampler = fb.Sampler(TINY.samples, seed=5, rank=0, world_size=1)
     usual = usual_sampler()
     for epoch in range(3):
         sampler.set_epoch(epoch)

@@ -1,16 +1,16 @@
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias, final
+from typing import Any, Self, TypeAlias, final
 
 import numpy.typing as npt
-from typing_extensions import Buffer, Self, disjoint_base
+from typing_extensions import Buffer, disjoint_base
 
 # Before Python 3.12 the stubs of numpy do not say that an array is a buffer.
 _Writable: TypeAlias = Buffer | npt.NDArray[Any]
 
 __version__: str
-__all__ = ["__version__", "Dataset", "View", "error_kinds", "status", "stop"]
+__all__ = ["Dataset", "View", "__version__", "error_kinds", "status", "stop"]
 
 @disjoint_base
 class Dataset:

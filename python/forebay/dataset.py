@@ -124,7 +124,9 @@ class Dataset(_native.Dataset):
             for view, (name, dtype, _), (_, shape) in views
         }
 
-    def _arrays(self, out: npt.NDArray[np.uint8], layout: Sequence[tuple[int, list[int]]]) -> Sample:
+    def _arrays(
+        self, out: npt.NDArray[np.uint8], layout: Sequence[tuple[int, list[int]]]
+    ) -> Sample:
         arrays: Sample = {}
         for (name, dtype, size), (offset, shape) in zip(self._kinds, layout, strict=True):
             end = offset + size * math.prod(shape)

@@ -220,18 +220,29 @@ class LookAhead(torch.utils.data.Sampler[Any]):
     Args:
         sampler: gives sample positions, or lists of them.
         dataset: the `Dataset` of this module, or one from `forebay.open`.
-        rank: this rank, where several of a node have the same data set open.
+        rank: this rank, where several of a node have the same data set open. Default: found as
+            `Sampler` does.
+        positions: for a loader over a data set of your own (a subset, a join) in front of Forebay's:
+            `positions[i]` is the position, in `dataset`, of what the sampler calls `i`.
 
     Raises:
         TypeError: `dataset` is not a Forebay data set.
     """
 
-    def __init__(self, sampler: Any, dataset: Any, *, rank: int | None = None) -> None:
+    def __init__(
+        self,
+        sampler: Any,
+        dataset: Any,
+        *,
+        rank: int | None = None,
+        positions: Sequence[int] | npt.NDArray[np.int64] | None = None,
+    ) -> None:
         planner = _planner(dataset)
         if planner is None:
             raise TypeError(f"`dataset` must be a Forebay data set: {type(dataset).__name__}")
         self.sampler = sampler
         self._planner = planner
+        self._positions = None if positions is None else np.asarray(positions, dtype=np.int64)
         self._rank, self._world_size = _place_in_world(rank, None if rank is None else rank + 1)
 
     def __len__(self) -> int:
@@ -244,13 +255,21 @@ class LookAhead(torch.utils.data.Sampler[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         drawn = list(self.sampler)
-        batched = bool(drawn) and not isinstance(drawn[0], int)
+        batched = bool(drawn) and isinstance(drawn[0], (list, tuple))
         sizes = [len(batch) for batch in drawn] if batched else [1] * len(drawn)
         flat = (index for batch in drawn for index in batch) if batched else iter(drawn)
         order = np.fromiter(flat, dtype=np.int64, count=sum(sizes))
+        following = None
+        if isinstance(self.sampler, Sampler):
+            following = self._mapped(self.sampler.order(self.sampler.epoch + 1))
         about = {"rank": self._rank, "world_size": self._world_size}
-        self._planner.begin(order, None, epoch=0, batch=sizes[0] if batched else 0, **about)
+        self._planner.begin(
+            self._mapped(order), following, epoch=0, batch=sizes[0] if batched else 0, **about
+        )
         return self._handed_out(drawn, sizes)
+
+    def _mapped(self, order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+        return order if self._positions is None else self._positions[order]
 
     def _handed_out(self, drawn: list[Any], sizes: list[int]) -> Iterator[Any]:
         taken = 0
