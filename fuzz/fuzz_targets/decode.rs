@@ -13,12 +13,15 @@ fuzz_target!(|input: &[u8]| {
     let rank = usize::from(settings[0]) % 3 + 1;
     let filters = settings[1..1 + usize::from(settings[0] >> 4) % 4]
         .iter()
-        .map(|byte| match byte % 4 {
+        .map(|byte| match byte % 5 {
             0 => Filter::Deflate,
             1 => Filter::Lzf,
             2 => Filter::Fletcher32,
+            3 => Filter::RawDeflate {
+                skipped: u32::from(byte / 5),
+            },
             _ => Filter::Shuffle {
-                element_size: u32::from(byte / 4) + 1,
+                element_size: u32::from(byte / 5) + 1,
             },
         })
         .collect();

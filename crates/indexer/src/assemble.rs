@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use forebay_dataset::index::{FieldExtent, FieldSpec, IndexBuilder};
-use forebay_dataset::{DType, Fingerprint, IndexError, SegmentIndex};
+use forebay_dataset::{Fingerprint, IndexError, SegmentIndex};
 
 use crate::error::Result;
 use crate::extents::Emitter;
@@ -19,9 +19,11 @@ pub(crate) struct Assembled {
     pub(crate) fields: Vec<FieldSpec>,
     /// Samples left out since their fields differ.
     pub(crate) skipped: u64,
+    /// Names of the classes, by number.
+    pub(crate) classes: Vec<String>,
 }
 
-fn in_output(request: &IndexRequest) -> impl Fn(IndexError) -> IndexerError + use<> {
+pub(crate) fn in_output(request: &IndexRequest) -> impl Fn(IndexError) -> IndexerError + use<> {
     let path = request.output.clone();
     move |source| IndexerError::Index {
         path: path.clone(),
@@ -29,7 +31,7 @@ fn in_output(request: &IndexRequest) -> impl Fn(IndexError) -> IndexerError + us
     }
 }
 
-fn builder(
+pub(crate) fn builder(
     request: &IndexRequest,
     inputs: &Inputs,
     fields: Vec<FieldSpec>,
@@ -43,42 +45,7 @@ fn builder(
     IndexBuilder::new(root, fields, request.block_size).map_err(in_output(request))
 }
 
-/// Makes each file a sample.
-pub(crate) fn whole_files(
-    request: &IndexRequest,
-    inputs: &Inputs,
-    progress: &dyn Progress,
-) -> Result<Assembled> {
-    let field = FieldSpec {
-        name: "data".to_owned(),
-        dtype: DType::U8,
-    };
-    let mut builder = builder(request, inputs, vec![field.clone()])?;
-    progress.begin(Stage::Write, inputs.files.len() as u64);
-    for file in &inputs.files {
-        let metadata =
-            std::fs::metadata(&file.path).map_err(IndexerError::io("read", &file.path))?;
-        let fingerprint = crate::files::fingerprint(&metadata);
-        let segment = builder.add_segment(&file.name, fingerprint);
-        let segment = segment.map_err(in_output(request))?;
-        let extent = FieldExtent {
-            segment,
-            shape: vec![fingerprint.size],
-            storage: forebay_dataset::index::Storage::Contiguous { offset: 0 },
-        };
-        builder
-            .add_sample(Some(&file.name), &[extent], None)
-            .map_err(in_output(request))?;
-        progress.advance(1);
-    }
-    Ok(Assembled {
-        builder,
-        fields: vec![field],
-        skipped: 0,
-    })
-}
-
-/// Makes an index of what was found in HDF5 files, by `rules` rules.
+/// Makes an index of what was found in files, by `rules` rules.
 pub(crate) fn scanned(
     request: &IndexRequest,
     inputs: &Inputs,
@@ -130,6 +97,7 @@ pub(crate) fn scanned(
         builder: writer.builder,
         fields,
         skipped: writer.skipped,
+        classes: Vec::new(),
     })
 }
 
@@ -298,6 +266,7 @@ impl<'a> Writer<'a> {
                     continue;
                 }
                 let key = match &self.scans[scan].samples {
+                    Samples::Groups(groups) if groups.without_keys => None,
                     Samples::Groups(groups) if with_file_name => {
                         Some(format!("{stem}/{}", groups.key(sample as usize)))
                     }
@@ -319,7 +288,8 @@ impl<'a> Writer<'a> {
         let mut keys = HashSet::new();
         self.scans.iter().any(|scan| match &scan.samples {
             Samples::Groups(groups) => {
-                (0..groups.len()).any(|sample| !keys.insert(groups.key(sample)))
+                !groups.without_keys
+                    && (0..groups.len()).any(|sample| !keys.insert(groups.key(sample)))
             }
             Samples::Rows(_) => false,
         })

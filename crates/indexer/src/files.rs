@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use forebay_dataset::Fingerprint;
 
 use crate::error::Result;
+use crate::format::{self, Format};
 use crate::{IndexRequest, IndexerError, h5};
 
 /// Extensions of files that may have their HDF5 signature behind a user block.
@@ -71,9 +72,11 @@ pub(crate) struct InputFile {
 pub(crate) struct Inputs {
     pub(crate) root: PathBuf,
     pub(crate) files: Vec<InputFile>,
-    /// The files are HDF5; otherwise each is a sample.
-    pub(crate) hdf5: bool,
+    pub(crate) format: Format,
 }
+
+/// By name; true for a file that the request names.
+type Found = BTreeMap<String, (InputFile, bool)>;
 
 /// Finds all files of a request.
 pub(crate) fn find(request: &IndexRequest) -> Result<Inputs> {
@@ -97,18 +100,9 @@ pub(crate) fn find(request: &IndexRequest) -> Result<Inputs> {
     }
     walk.linked_folders()?;
     let mut files = walk.found;
-    let hdf5 =
-        !request.files_as_samples && files.values().any(|(file, _)| file.superblock.is_some());
-    if hdf5 {
-        refuse_strangers(&files)?;
-        files.retain(|_, (file, _)| file.superblock.is_some());
-    } else if !request.samples.is_empty() || !request.fields.is_empty() {
-        return Err(IndexerError::Request(
-            "sample patterns and field names are for HDF5 files, and there is none among the \
-             inputs"
-                .to_owned(),
-        ));
-    }
+    let format = format_of(request, &files)?;
+    retain(format, request, &mut files)?;
+    format::check_request(format, request)?;
     if files.is_empty() {
         return Err(IndexerError::Request(format!(
             "there is no file to index below `{}`",
@@ -118,12 +112,54 @@ pub(crate) fn find(request: &IndexRequest) -> Result<Inputs> {
     Ok(Inputs {
         root,
         files: files.into_values().map(|(file, _)| file).collect(),
-        hdf5,
+        format,
     })
 }
 
+/// What the files are, as the request or they themselves say.
+fn format_of(request: &IndexRequest, files: &Found) -> Result<Format> {
+    match request.format {
+        _ if request.files_as_samples => Ok(Format::Files),
+        Some(format) => Ok(format),
+        None if files.values().any(|(file, _)| file.superblock.is_some()) => Ok(Format::Hdf5),
+        None => format::recognise(files.keys().map(String::as_str)),
+    }
+}
+
+/// Leaves the files of one format.
+fn retain(format: Format, request: &IndexRequest, files: &mut Found) -> Result<()> {
+    match format {
+        Format::Files => {}
+        Format::Hdf5 => {
+            refuse_strangers(files)?;
+            files.retain(|_, (file, _)| file.superblock.is_some());
+        }
+        _ => {
+            let names = files.keys().map(String::as_str);
+            let kept = format::retained(format, names);
+            format::refuse_compressed(kept.iter().copied())?;
+            let kept: HashSet<String> = kept.into_iter().map(str::to_owned).collect();
+            for (name, (file, named)) in &*files {
+                if *named && !kept.contains(name) {
+                    return Err(IndexerError::Request(format!(
+                        "`{}` is not a file of format {format}: index it separately",
+                        file.path.display()
+                    )));
+                }
+            }
+            files.retain(|name, _| kept.contains(name));
+            if files.is_empty() && request.format.is_some() {
+                return Err(IndexerError::Request(format!(
+                    "there is no file of format {format} among the inputs: check `--format`"
+                )));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// A file that was named, is not HDF5, and stands among HDF5 files, would be left out unseen.
-fn refuse_strangers(files: &BTreeMap<String, (InputFile, bool)>) -> Result<()> {
+fn refuse_strangers(files: &Found) -> Result<()> {
     for (file, named) in files.values() {
         if *named && file.superblock.is_none() {
             return Err(IndexerError::Request(format!(
@@ -161,8 +197,7 @@ struct Walk<'a> {
     root: &'a Path,
     request: &'a IndexRequest,
     output: PathBuf,
-    /// By name; true for a file that the request names.
-    found: BTreeMap<String, (InputFile, bool)>,
+    found: Found,
     /// Folders that were entered, by device and inode.
     entered: HashSet<(u64, u64)>,
     /// Links to folders: entered last, so that a folder is found under its own name.
@@ -280,10 +315,15 @@ impl<'a> Walk<'a> {
                 path.display()
             )));
         };
-        let superblock = if self.request.files_as_samples {
-            None
-        } else {
+        let may_be_hdf5 = !self.request.files_as_samples
+            && self
+                .request
+                .format
+                .is_none_or(|format| format == Format::Hdf5);
+        let superblock = if may_be_hdf5 {
             superblock(path, named)?
+        } else {
+            None
         };
         let file = InputFile {
             path: path.to_path_buf(),

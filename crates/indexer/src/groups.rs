@@ -17,6 +17,8 @@ const MAX_DEPTH: usize = 32;
 #[derive(Debug, Default)]
 pub(crate) struct GroupSamples {
     samples: Vec<GroupSample>,
+    /// The samples have a position and no key.
+    pub(crate) without_keys: bool,
     /// Keys, end to end.
     keys: String,
     pub(crate) schemas: Vec<Schema>,
@@ -31,6 +33,14 @@ struct GroupSample {
 }
 
 impl GroupSamples {
+    /// Samples that have a position and no key.
+    pub(crate) fn by_position() -> Self {
+        Self {
+            without_keys: true,
+            ..Self::default()
+        }
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.samples.len()
     }
@@ -52,6 +62,48 @@ impl GroupSamples {
     /// Position of the sample's first extent; the others follow it.
     pub(crate) fn first_extent(&self, sample: usize) -> usize {
         self.samples[sample].first_extent as usize
+    }
+
+    /// Kinds of samples so far.
+    pub(crate) fn kinds(&self) -> usize {
+        self.schemas.len()
+    }
+
+    /// Adds a sample of these fields, each with its array.
+    pub(crate) fn add(
+        &mut self,
+        key: &str,
+        fields: &[FieldSpec],
+        arrays: impl IntoIterator<Item = Array>,
+    ) {
+        let first_extent = self.extents.len() as u64;
+        let schema = self.intern(fields, || key.to_owned());
+        for array in arrays {
+            self.extents.push(array);
+        }
+        self.keys.push_str(key);
+        self.samples.push(GroupSample {
+            key_end: self.keys.len() as u64,
+            first_extent,
+            schema,
+        });
+    }
+
+    fn intern(&mut self, fields: &[FieldSpec], example: impl FnOnce() -> String) -> u32 {
+        let known = self
+            .schemas
+            .iter()
+            .rposition(|schema| schema.fields == fields);
+        let position = known.unwrap_or_else(|| {
+            self.schemas.push(Schema {
+                fields: fields.to_vec(),
+                samples: 0,
+                example: example(),
+            });
+            self.schemas.len() - 1
+        });
+        self.schemas[position].samples += 1;
+        position as u32
     }
 }
 
@@ -141,7 +193,7 @@ impl<'a> GroupWalk<'a> {
         self.fields.clear();
         self.groups = 0;
         self.collect(group, &mut String::new(), 0)?;
-        let schema = self.intern_schema();
+        let schema = self.found.intern(&self.fields, || self.path.join("/"));
         let start = self.found.keys.len();
         for (part, name) in self.parts.iter().zip(&self.path) {
             if glob::is_literal(part) {
@@ -221,23 +273,6 @@ impl<'a> GroupWalk<'a> {
             self.path[..self.parts.len().min(self.path.len())].join("/"),
             self.input.path.display()
         )))
-    }
-
-    fn intern_schema(&mut self) -> u32 {
-        let schemas = &mut self.found.schemas;
-        let known = schemas
-            .iter()
-            .rposition(|schema| schema.fields == self.fields);
-        let position = known.unwrap_or_else(|| {
-            schemas.push(Schema {
-                fields: self.fields.clone(),
-                samples: 0,
-                example: self.path.join("/"),
-            });
-            schemas.len() - 1
-        });
-        schemas[position].samples += 1;
-        position as u32
     }
 }
 

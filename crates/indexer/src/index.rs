@@ -14,7 +14,7 @@ use crate::error::Result;
 use crate::files::{self, Inputs};
 use crate::output::write_whole;
 use crate::scan::{self, FieldFilter, Job, Scanned, parallel};
-use crate::{IndexRequest, IndexerError, Pattern, Progress, SampleRule};
+use crate::{Format, IndexRequest, IndexerError, Pattern, Progress, SampleRule, formats, tree};
 
 /// What was indexed.
 #[derive(Clone, Debug)]
@@ -31,6 +31,8 @@ pub struct IndexSummary {
     pub shards: u64,
     /// What a sample is, as found out or as asked for; empty if each file is one.
     pub rules: Vec<SampleRule>,
+    /// Names of the classes, by number, if the samples have labels from folders.
+    pub classes: Vec<String>,
     /// Bytes of those files.
     pub origin_bytes: u64,
     /// Bytes of the index.
@@ -54,6 +56,7 @@ pub fn index(request: &IndexRequest, progress: &dyn Progress) -> Result<IndexSum
         builder,
         fields,
         skipped,
+        classes,
     } = found.assembled;
     write_whole(&request.output, |out| {
         builder
@@ -69,6 +72,7 @@ pub fn index(request: &IndexRequest, progress: &dyn Progress) -> Result<IndexSum
         segments: u64::from(index.segment_count()),
         shards: u64::from(index.shard_count()),
         rules: found.rules,
+        classes,
         origin_bytes: origin_bytes(&index).map_err(|error| in_output(request, error))?,
         index_bytes: metadata
             .map_err(IndexerError::io("read", &request.output))?
@@ -103,19 +107,24 @@ struct Gathered {
 
 fn gather(request: &IndexRequest, progress: &dyn Progress) -> Result<Gathered> {
     let inputs = files::find(request)?;
-    if !inputs.hdf5 {
+    if inputs.format == Format::Files {
         return Ok(Gathered {
-            assembled: assemble::whole_files(request, &inputs, progress)?,
+            assembled: tree::whole_files(request, &inputs, progress)?,
             rules: Vec::new(),
         });
     }
     let filter = FieldFilter::new(&request.fields);
-    let (rules, jobs) = jobs(request, &inputs)?;
-    let scans = scan::run(&jobs, &filter, progress)?;
+    let (rules, scans) = if inputs.format == Format::Hdf5 {
+        let (rules, jobs) = jobs(request, &inputs)?;
+        let scans = scan::run(&jobs, &filter, progress)?;
+        (rules, scans)
+    } else {
+        formats::scan(request, &inputs, &filter, progress)?
+    };
     filter.check_all_met()?;
     check_one_version(&inputs, &scans)?;
     Ok(Gathered {
-        assembled: assemble::scanned(request, &inputs, &scans, rules.len(), progress)?,
+        assembled: assemble::scanned(request, &inputs, &scans, rules.len().max(1), progress)?,
         rules,
     })
 }

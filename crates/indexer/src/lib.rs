@@ -1,8 +1,8 @@
 //! Finds samples where they lie, and rewrites them where they cannot be read by one range.
 //!
 //! # Contract
-//! [`index`] reads the structure of HDF5 files (or the names of plain files) and writes one index
-//! file that says where every sample lies. [`flatten`] copies the samples of an index, decoded,
+//! [`index`] reads the structure of files (HDF5, archives, arrays, or only the names of others) and
+//! writes one index file that says where every sample lies. [`flatten`] copies the samples of an index, decoded,
 //! into packed shards with an index of their own. Both outputs are complete or absent.
 //!
 //! # Invariants
@@ -20,7 +20,8 @@ mod error;
 mod extents;
 mod files;
 mod flatten;
-
+mod format;
+mod formats;
 mod glob;
 mod groups;
 mod h5;
@@ -31,11 +32,13 @@ mod progress;
 mod request;
 mod rows;
 mod scan;
+mod tree;
 
 pub use error::IndexerError;
 pub use flatten::{FlattenRequest, FlattenSource, FlattenSummary, flatten};
-
+pub use format::Format;
 pub use index::{IndexSummary, index};
 pub use pattern::{Pattern, SampleRule};
 pub use progress::{Progress, Stage};
 pub use request::IndexRequest;
+pub use tree::Labels;

@@ -4,14 +4,15 @@ use std::path::PathBuf;
 
 use forebay_dataset::BlockSize;
 
-use crate::SampleRule;
+use crate::{Format, Labels, SampleRule};
 
 /// What to index, and where to write the index.
 ///
-/// Inputs are HDF5 files, recognised by their signature, or any other files, each of which is a
-/// sample with the single field `data` (`|u1`) and its path as key. A folder stands for all files
-/// below it: for its HDF5 files if it has any. Hidden files are left out; symbolic links are
-/// followed where they lead to something below the root, each folder once.
+/// Inputs are HDF5 files, recognised by their signature; files of another [`Format`], recognised
+/// by their names; or any other files, each of which is a sample with the single field `data`
+/// (`|u1`) and its path as key. A folder stands for all files below it: for its HDF5 files if it
+/// has any. Hidden files are left out; symbolic links are followed where they lead to something
+/// below the root, each folder once.
 #[derive(Clone, Debug)]
 pub struct IndexRequest {
     /// Files and folders.
@@ -19,8 +20,14 @@ pub struct IndexRequest {
     /// What a sample is; empty: found out from the files. With several rules, samples of the same
     /// key are joined, and a sample has the fields of all rules.
     pub samples: Vec<SampleRule>,
+    /// What the files are; `None`: found out.
+    pub format: Option<Format>,
     /// Each file is a sample, even HDF5 files.
     pub files_as_samples: bool,
+    /// Where a field `label` (`<i8`) comes from; `None`: there is none. For trees of files.
+    pub labels: Option<Labels>,
+    /// Read all data once and compare it with the checksums in the files, where they have some.
+    pub verify_data: bool,
     /// Names of the fields to keep, `*` and `?` as wildcards; empty: all.
     pub fields: Vec<String>,
     /// Leave out samples whose fields differ from those of the others, and count them.
@@ -39,7 +46,10 @@ impl IndexRequest {
         Self {
             inputs,
             samples: Vec::new(),
+            format: None,
             files_as_samples: false,
+            labels: None,
+            verify_data: false,
             fields: Vec::new(),
             skip_incomplete: false,
             root: None,

@@ -55,16 +55,27 @@ pub(crate) fn scan(
             _ => {}
         }
     }
-    let rows = common_rows(input, &fields, &arrays)?;
-    Ok(RowSamples {
-        rows,
-        schema: Schema {
-            fields,
-            samples: rows,
-            example: "rows".to_owned(),
-        },
-        arrays,
-    })
+    RowSamples::new(input, fields, arrays)
+}
+
+impl RowSamples {
+    /// The rows of arrays, which have to be equally long.
+    pub(crate) fn new(
+        input: &InputFile,
+        fields: Vec<FieldSpec>,
+        arrays: Vec<Array>,
+    ) -> Result<Self> {
+        let rows = common_rows(input, &fields, &arrays)?;
+        Ok(Self {
+            rows,
+            schema: Schema {
+                fields,
+                samples: rows,
+                example: "rows".to_owned(),
+            },
+            arrays,
+        })
+    }
 }
 
 /// The links to look at, and whether each has to lead to a data set.

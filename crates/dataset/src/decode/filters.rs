@@ -18,6 +18,7 @@ pub struct Scratch {
     current: Vec<u8>,
     next: Vec<u8>,
     inflate: Option<Decompress>,
+    inflate_raw: Option<Decompress>,
 }
 
 impl Scratch {
@@ -105,6 +106,10 @@ impl<'a> Pipeline<'a> {
                 (Filter::Deflate | Filter::Lzf, len) => {
                     Wanted::AtMost(len.most() + len.most() / 16 + 64)
                 }
+                (Filter::RawDeflate { skipped }, len) => {
+                    let held = len.most() + u64::from(skipped);
+                    Wanted::AtMost(held + held / 16 + 64)
+                }
             };
         }
         out
@@ -128,6 +133,7 @@ impl<'a> Pipeline<'a> {
                 current,
                 next,
                 inflate,
+                inflate_raw,
             } = &mut *scratch;
             let input = if moved {
                 &current[..len]
@@ -144,7 +150,17 @@ impl<'a> Pipeline<'a> {
                 Some(target) => target,
                 None => grown(next, room(filter, input, wanted[nth])?),
             };
-            let made = run(filter, input, out, inflate)?;
+            let made = match filter {
+                Filter::RawDeflate { skipped } => {
+                    inflate_raw_into(input, skipped, out, inflate_raw).map_err(|why| {
+                        DecodeError::Damaged {
+                            filter: name(filter),
+                            why,
+                        }
+                    })?
+                }
+                filter => run(filter, input, out, inflate)?,
+            };
             check_len(filter, made, wanted[nth])?;
             if direct {
                 return Ok(Decoded::InTarget);
@@ -172,7 +188,7 @@ impl<'a> Pipeline<'a> {
 /// must not make a reader allocate gigabytes.
 fn room(filter: Filter, input: &[u8], wanted: Wanted) -> Result<usize, DecodeError> {
     let expansion = match filter {
-        Filter::Deflate => DEFLATE_EXPANSION,
+        Filter::Deflate | Filter::RawDeflate { .. } => DEFLATE_EXPANSION,
         Filter::Lzf => LZF_EXPANSION,
         Filter::Shuffle { .. } | Filter::Fletcher32 => 1,
     };
@@ -219,8 +235,10 @@ fn run(
             shuffle::undo(input, element_size, out);
             Ok(input.len())
         }
-        // Moves no bytes; the caller strips it.
-        Filter::Fletcher32 => Err(damaged("it is not a stage of its own".to_owned())),
+        // One moves no bytes, the other has an inflater of its own; the caller does both.
+        Filter::Fletcher32 | Filter::RawDeflate { .. } => {
+            Err(damaged("it is not a stage of its own".to_owned()))
+        }
     }
 }
 
@@ -234,6 +252,40 @@ fn inflate_into(
     match inflate.decompress(input, out, FlushDecompress::Finish) {
         Ok(Status::StreamEnd) => Ok(inflate.total_out() as usize),
         Ok(_) if inflate.total_out() as usize == out.len() => {
+            Err(format!("it is longer than {} bytes", out.len()))
+        }
+        Ok(_) => Err("it ends too soon".to_owned()),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+/// Inflates a stream without a frame; its first `skipped` bytes are passed over.
+fn inflate_raw_into(
+    input: &[u8],
+    skipped: u32,
+    out: &mut [u8],
+    inflate: &mut Option<Decompress>,
+) -> Result<usize, String> {
+    let inflate = inflate.get_or_insert_with(|| Decompress::new(false));
+    inflate.reset(false);
+    let mut passed = [0; 512];
+    let skipped = u64::from(skipped);
+    while inflate.total_out() < skipped {
+        let now = (skipped - inflate.total_out()).min(passed.len() as u64) as usize;
+        let before = inflate.total_out();
+        let rest = input.get(inflate.total_in() as usize..).unwrap_or_default();
+        let status = inflate
+            .decompress(rest, &mut passed[..now], FlushDecompress::None)
+            .map_err(|e| e.to_string())?;
+        let stuck = inflate.total_out() == before || status == Status::StreamEnd;
+        if stuck && inflate.total_out() < skipped {
+            return Err("it ends inside the header".to_owned());
+        }
+    }
+    let rest = input.get(inflate.total_in() as usize..).unwrap_or_default();
+    match inflate.decompress(rest, out, FlushDecompress::Finish) {
+        Ok(Status::StreamEnd) => Ok((inflate.total_out() - skipped) as usize),
+        Ok(_) if inflate.total_out() - skipped == out.len() as u64 => {
             Err(format!("it is longer than {} bytes", out.len()))
         }
         Ok(_) => Err("it ends too soon".to_owned()),
@@ -257,5 +309,6 @@ fn name(filter: Filter) -> &'static str {
         Filter::Shuffle { .. } => "shuffle",
         Filter::Fletcher32 => "fletcher32",
         Filter::Lzf => "lzf",
+        Filter::RawDeflate { .. } => "raw deflate",
     }
 }

@@ -69,6 +69,11 @@ pub enum Filter {
     Fletcher32,
     /// LZF stream (HDF5 filter 32000).
     Lzf,
+    /// Deflate stream without a frame, as zip archives have it (not a filter of HDF5).
+    RawDeflate {
+        /// Bytes at the start of what it holds that are not part of the chunk: a header.
+        skipped: u32,
+    },
 }
 
 /// Where one field of one sample lies, as given to the builder.

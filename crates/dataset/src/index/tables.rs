@@ -9,6 +9,8 @@ const DEFLATE: u32 = 1;
 const SHUFFLE: u32 = 2;
 const FLETCHER32: u32 = 3;
 const LZF: u32 = 32_000;
+/// Beyond the 16 bits that HDF5 has for its filters.
+const RAW_DEFLATE: u32 = 65_537;
 
 pub(super) fn encode_fields(fields: &[FieldSpec]) -> Vec<u8> {
     let mut out = Vec::new();
@@ -78,6 +80,7 @@ pub(super) fn encode_layouts(layouts: &[ChunkLayout]) -> Vec<u8> {
                 Filter::Shuffle { element_size } => (SHUFFLE, element_size),
                 Filter::Fletcher32 => (FLETCHER32, 0),
                 Filter::Lzf => (LZF, 0),
+                Filter::RawDeflate { skipped } => (RAW_DEFLATE, skipped),
             };
             out.extend(id.to_le_bytes());
             out.extend(parameter.to_le_bytes());
@@ -123,6 +126,7 @@ fn decode_layout(input: &mut Input<'_>) -> Result<ChunkLayout, IndexError> {
             (SHUFFLE, element_size) => Ok(Filter::Shuffle { element_size }),
             (FLETCHER32, 0) => Ok(Filter::Fletcher32),
             (LZF, 0) => Ok(Filter::Lzf),
+            (RAW_DEFLATE, skipped) => Ok(Filter::RawDeflate { skipped }),
             (id, parameter) => Err(damaged(format!(
                 "filter {id} with parameter {parameter} is unknown"
             ))),

@@ -1,4 +1,4 @@
-//! Files that h5py wrote, what it reads from them, and what the index leads to.
+//! Files that other libraries wrote, what they read from them, and what the index leads to.
 #![allow(dead_code, reason = "each test file uses its part")]
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use forebay_indexer::{IndexRequest, IndexSummary, IndexerError, index};
 use serde::Deserialize;
 use tempfile::TempDir;
 
-/// The files of one case of `make_hdf5.py`.
+/// The files of one case of a script, and the samples in them.
 pub(crate) struct Case {
     pub(crate) temp: TempDir,
     pub(crate) files: PathBuf,
@@ -50,18 +50,32 @@ pub(crate) fn python() -> PathBuf {
 }
 
 impl Case {
+    /// A case of `make_hdf5.py`.
     pub(crate) fn make(name: &str) -> Self {
+        Self::made_by("make_hdf5.py", name)
+    }
+
+    /// A case of `make_formats.py`.
+    pub(crate) fn format(name: &str) -> Self {
+        Self::made_by("make_formats.py", name)
+    }
+
+    fn made_by(script: &str, name: &str) -> Self {
         let temp = tempfile::tempdir().unwrap();
         let files = fs::canonicalize(temp.path()).unwrap().join("files");
         let made = Command::new(python())
-            .arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/make_hdf5.py"))
+            .arg(
+                Path::new(env!("CARGO_MANIFEST_DIR"))
+                    .join("tests")
+                    .join(script),
+            )
             .arg(name)
             .arg(&files)
             .output()
             .unwrap();
         assert!(
             made.status.success(),
-            "making `{name}` failed (is h5py there? run `make setup`): {}",
+            "making `{name}` failed (are its packages there? run `make setup`): {}",
             String::from_utf8_lossy(&made.stderr)
         );
         let listed = files.with_extension("json");

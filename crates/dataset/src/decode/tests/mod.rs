@@ -88,6 +88,7 @@ fn a_small_stream_cannot_ask_for_gigabytes() {
         Filter::Deflate,
         Filter::Lzf,
         Filter::Shuffle { element_size: 8 },
+        Filter::RawDeflate { skipped: 0 },
     ] {
         let layout = layout(&[2 << 20, 256], &[1 << 20, 256], &[filter]);
         let rows = Rows {
@@ -121,4 +122,50 @@ fn a_mask_beyond_the_filters_is_refused() {
     let layout = layout(&[2], &[2], &[Filter::Lzf]);
     let refused = place(all_rows(&layout, 1), 0, 2, &[1, 2]);
     assert!(matches!(refused, Err(DecodeError::Layout(_))));
+}
+
+/// A deflate stream without a frame, of a header and then a chunk.
+fn raw_deflated(header: usize, chunk: &[u8]) -> Vec<u8> {
+    use std::io::Write;
+    let mut encoder =
+        flate2::write::DeflateEncoder::new(Vec::new(), flate2::Compression::default());
+    encoder.write_all(&vec![7; header]).unwrap();
+    encoder.write_all(chunk).unwrap();
+    encoder.finish().unwrap()
+}
+
+#[test]
+fn a_header_inside_a_raw_deflate_stream_is_passed_over() {
+    let chunk: Vec<u8> = (0..4000_u32).map(|at| (at * at % 251) as u8).collect();
+    for header in [0, 1, 128, 511, 512, 513, 5000] {
+        let skipped = header as u32;
+        let layout = layout(&[4000], &[4000], &[Filter::RawDeflate { skipped }]);
+        let stored = raw_deflated(header, &chunk);
+        assert_eq!(place(all_rows(&layout, 1), 0, 0, &stored).unwrap(), chunk);
+        // Part of the chunk, so that it is decoded elsewhere first.
+        let rows = Rows {
+            first_row: 1000,
+            rows: 5,
+            ..all_rows(&layout, 1)
+        };
+        assert_eq!(place(rows, 0, 0, &stored).unwrap(), chunk[1000..1005]);
+    }
+}
+
+#[test]
+fn a_raw_deflate_stream_of_another_length_is_damage() {
+    let chunk = [5; 100];
+    let stored = raw_deflated(128, &chunk);
+    for skipped in [0, 127, 129, 228, 229, u32::MAX] {
+        let layout = layout(&[100], &[100], &[Filter::RawDeflate { skipped }]);
+        let refused = place(all_rows(&layout, 1), 0, 0, &stored);
+        assert!(
+            matches!(refused, Err(DecodeError::Damaged { .. })),
+            "{skipped}: {refused:?}"
+        );
+    }
+    let layout = layout(&[100], &[100], &[Filter::RawDeflate { skipped: 128 }]);
+    for len in 0..stored.len() {
+        assert!(place(all_rows(&layout, 1), 0, 0, &stored[..len]).is_err());
+    }
 }

@@ -111,6 +111,7 @@ fn apply(filter: Filter, data: &[u8]) -> Vec<u8> {
             encoder.write_all(data).unwrap();
             encoder.finish().unwrap()
         }
+        Filter::RawDeflate { skipped } => raw_deflated(skipped as usize, data),
     }
 }
 
@@ -120,6 +121,7 @@ fn filter() -> impl Strategy<Value = Filter> {
         Just(Filter::Lzf),
         Just(Filter::Fletcher32),
         (1..20u32).prop_map(|element_size| Filter::Shuffle { element_size }),
+        (0..600u32).prop_map(|skipped| Filter::RawDeflate { skipped }),
     ]
 }
 
