@@ -31,7 +31,7 @@ class Plan:
     """The order of one epoch of one rank, and how far it has been handed out."""
 
     def __init__(self, file: Any, path: Path) -> None:
-        self._file = file
+        # The map keeps the file; nothing is left open that a forgotten plan would have to close.
         self._map = mmap.mmap(file.fileno(), _HEADER_BYTES)
         self.path = path
 
@@ -42,7 +42,6 @@ class Plan:
     def close(self) -> None:
         """Let go of the file; the daemon keeps its own."""
         self._map.close()
-        self._file.close()
 
 
 def write_plan(
@@ -62,18 +61,22 @@ def write_plan(
     folder = dataset.cache / "plans"
     folder.mkdir(mode=0o700, exist_ok=True)
     entry: type[np.unsignedinteger[Any]] = np.uint32 if len(dataset) <= 1 << 32 else np.uint64
-    handle, name = tempfile.mkstemp(suffix=".plan", prefix=f"{os.getpid()}-", dir=folder)
-    file = os.fdopen(handle, "r+b")
     generation = int(dataset.generation, 16)
-    file.write(b"FBPLAN\0\0" + struct.pack("<II", 1, np.dtype(entry).itemsize))
-    file.write(generation.to_bytes(16, "little"))
-    file.write(struct.pack("<QQIIII", len(order), epoch, rank, world_size, batch, 0))
-    file.truncate(_HEADER_BYTES)
-    file.seek(_HEADER_BYTES)
-    for start in range(0, len(order), _RUN):
-        order[start : start + _RUN].astype(entry).tofile(file)
-    file.flush()
-    return Plan(file, Path(name))
+    handle, name = tempfile.mkstemp(suffix=".plan", prefix=f"{os.getpid()}-", dir=folder)
+    try:
+        with os.fdopen(handle, "r+b") as file:
+            file.write(b"FBPLAN\0\0" + struct.pack("<II", 1, np.dtype(entry).itemsize))
+            file.write(generation.to_bytes(16, "little"))
+            file.write(struct.pack("<QQIIII", len(order), epoch, rank, world_size, batch, 0))
+            file.truncate(_HEADER_BYTES)
+            file.seek(_HEADER_BYTES)
+            for start in range(0, len(order), _RUN):
+                order[start : start + _RUN].astype(entry).tofile(file)
+            file.flush()
+            return Plan(file, Path(name))
+    except OSError:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 class Planner:

@@ -19,9 +19,9 @@ settings.load_profile("forebay")
 
 @pytest.fixture(autouse=True)
 def plain_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """No test sees the user's own settings or cache."""
+    """No test sees the user's own settings or cache; `FOREBAY_COMMAND` names the build to test."""
     for name in list(os.environ):
-        if name.startswith("FOREBAY_"):
+        if name.startswith("FOREBAY_") and name != "FOREBAY_COMMAND":
             monkeypatch.delenv(name)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "default"))
 

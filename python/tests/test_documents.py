@@ -57,6 +57,9 @@ def test_every_documented_variable_of_the_daemon_has_effect(
         "idle_exit_seconds": "77",
         "origin_reads": "3",
         "max_links": "9",
+        "hedged_reads": "2",
+        "look_ahead": "4 MiB",
+        "look_ahead_seconds": "5",
     }
     text = (DOCS / "CONFIGURATION.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(--[\w-]+)` \| `(\w+)` \| `(\w+)` \|", text, re.MULTILINE)
@@ -71,6 +74,8 @@ def test_every_documented_variable_of_the_daemon_has_effect(
     assert plan["free_floor_bytes"] == 1 << 20
     assert (plan["policy"], plan["idle_exit_seconds"]) == ("pin", 77)
     assert (plan["origin_reads"], plan["max_links"]) == (3, 9)
+    assert (plan["hedged_reads"], plan["look_ahead_seconds"]) == (2, 5)
+    assert plan["look_ahead_bytes"] == 4 << 20
     # The client passes its folder on.
     said = dict.fromkeys(values, "environment") | {"cache": "command-line"}
     assert plan["sources"] == said

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import os
 import random
+import resource
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 from node import Node
 from worlds import World, assert_same
+
+from forebay._plan import write_plan
 
 MIB = 1 << 20
 
@@ -86,6 +90,18 @@ def test_reads_are_right_on_a_full_device(
         assert node.status()["metrics"]["corrupt_blocks"] == 0
     finally:
         node.stop()
+
+
+def test_a_plan_that_cannot_be_written_leaves_nothing_behind(node: Node, world: World) -> None:
+    dataset = node.open(world.index)
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (8192, limits[1]))
+    try:
+        with pytest.raises(OSError):
+            write_plan(dataset, np.zeros(99_999, np.int64), epoch=0, rank=0, world_size=1)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert list((node.cache / "plans").iterdir()) == []
 
 
 def fill_up(path: Path) -> None:
