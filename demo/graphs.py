@@ -10,12 +10,12 @@ from __future__ import annotations
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from demo.egnn import GraphBatch
 
@@ -45,13 +45,21 @@ class Batch:
     """What a worker hands to the trainer.
 
     `index` (B) positions in the data set, `digest` (B, 4) one CRC-32 a field, `sample_bytes` the
-    decoded size of all samples.
+    decoded size of all samples, `arrays` the fields of a `GraphBatch`.
+
+    Arrays and not tensors: a worker sends each tensor by a descriptor and a connection of its own,
+    which for arrays as small as these costs more than to copy them.
     """
 
-    index: Tensor
-    digest: Tensor
+    index: NDArray[np.int64]
+    digest: NDArray[np.int64]
     sample_bytes: int
-    graphs: GraphBatch
+    arrays: dict[str, NDArray[Any]]
+
+    @cached_property
+    def graphs(self) -> GraphBatch:
+        """The batch as the model takes it."""
+        return GraphBatch(**{name: torch.from_numpy(array) for name, array in self.arrays.items()})
 
 
 def digest(arrays: Arrays) -> tuple[int, ...]:
@@ -85,17 +93,16 @@ def collate(examples: list[Example]) -> Batch:
     sizes = np.array([len(item.coord) for item in examples])
     starts = np.cumsum(sizes) - sizes
     edges = [item.edge_index + start for item, start in zip(examples, starts, strict=True)]
-    graphs = GraphBatch(
-        coord=torch.from_numpy(np.concatenate([item.coord for item in examples])),
-        feat=torch.from_numpy(np.concatenate([item.feat for item in examples])),
-        edge_index=torch.from_numpy(np.concatenate(edges, axis=1)),
-        edge_attr=torch.from_numpy(np.concatenate([item.edge_attr for item in examples])),
-        graph=torch.from_numpy(np.repeat(np.arange(len(examples)), sizes)),
-        target=torch.tensor([item.target for item in examples], dtype=torch.float32),
-    )
     return Batch(
-        index=torch.tensor([item.index for item in examples]),
-        digest=torch.tensor([item.digest for item in examples]),
+        index=np.array([item.index for item in examples]),
+        digest=np.array([item.digest for item in examples]),
         sample_bytes=sum(item.sample_bytes for item in examples),
-        graphs=graphs,
+        arrays={
+            "coord": np.concatenate([item.coord for item in examples]),
+            "feat": np.concatenate([item.feat for item in examples]),
+            "edge_index": np.concatenate(edges, axis=1),
+            "edge_attr": np.concatenate([item.edge_attr for item in examples]),
+            "graph": np.repeat(np.arange(len(examples)), sizes),
+            "target": np.array([item.target for item in examples], dtype=np.float32),
+        },
     )

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 from torch.utils.data import DataLoader, Dataset
 from torch.utils.data.distributed import DistributedSampler
@@ -33,8 +34,8 @@ WORKER_TIMEOUT_SECONDS = 120
 class Seen:
     """What one epoch delivered, in order: positions, digests, and the loss of every step."""
 
-    index: list[torch.Tensor] = field(default_factory=list)
-    digest: list[torch.Tensor] = field(default_factory=list)
+    index: list[NDArray[np.int64]] = field(default_factory=list)
+    digest: list[NDArray[np.int64]] = field(default_factory=list)
     loss: list[float] = field(default_factory=list)
     sample_bytes: int = 0
 
@@ -180,8 +181,8 @@ def train(options: argparse.Namespace) -> None:
             asked = after[0] - before[0] or asked
         epoch = records.Epoch(options.path, number, wall, asked, origin)
         records.append(options.records, [*steps, epoch])
-        orders.append(torch.cat(seen.index).numpy())
-        digests.append(torch.cat(seen.digest).numpy())
+        orders.append(np.concatenate(seen.index))
+        digests.append(np.concatenate(seen.digest))
         losses.append(seen.loss)
     np.savez(options.seen, index=orders, digest=digests, loss=losses)
 
