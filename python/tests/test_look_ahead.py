@@ -1,0 +1,228 @@
+"""Orders announced to the daemon: staged ahead of need, harmless when wrong, unchanged for users."""
+
+from __future__ import annotations
+
+import os
+import struct
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from node import Node, eventually
+from tier import Tier
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    WeightedRandomSampler,
+)
+from worlds import World
+
+import forebay
+import forebay.torch as fb
+from forebay._plan import write_plan
+
+SAMPLES = 40
+SAMPLE_BYTES = 200_000
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> World:
+    """Files larger than a block, each a sample."""
+    rng = np.random.default_rng(3)
+    contents = {f"f{number:03}": rng.bytes(SAMPLE_BYTES) for number in range(SAMPLES)}
+    return World.of_files(tmp_path / "origin", contents)
+
+
+def resident_samples(node: Node) -> float:
+    blocks = -(-SAMPLE_BYTES // 65536)
+    return float(sum(each["resident_blocks"] for each in node.status()["datasets"]) / blocks)
+
+
+def test_the_daemon_stages_before_anything_is_read(node: Node, files: World) -> None:
+    dataset = node.open(files.index)
+    sampler = fb.Sampler(dataset, seed=1, rank=0, world_size=1)
+    order = iter(sampler)
+    eventually("every sample is resident", lambda: resident_samples(node) == SAMPLES)
+    assert node.status()["asked_bytes"] == 0
+    assert node.status()["stager"]["plans"] == 1
+    assert list(order) == sampler.order(0).tolist()
+
+
+def test_staging_keeps_to_its_bound_and_follows_the_sampler(
+    node: Node, files: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bound = 8 * SAMPLE_BYTES
+    monkeypatch.setenv("FOREBAY_LOOK_AHEAD", str(bound))
+    dataset = node.open(files.index)
+    order = iter(fb.Sampler(dataset, seed=1, rank=0, world_size=1))
+    eventually("staging has begun", lambda: resident_samples(node) >= 8)
+    merged = 16  # samples that are looked at together
+    assert resident_samples(node) <= 8 + merged
+    taken = [next(order) for _ in range(SAMPLES // 2)]
+    eventually("staging has gone on", lambda: resident_samples(node) > 8 + merged)
+    for index in taken:
+        assert dataset[index]["data"].tobytes() == files.samples[index]["data"].tobytes()
+
+
+def test_a_plan_ends_with_the_thread_that_announced_it(node: Node, files: World) -> None:
+    dataset = node.open(files.index)
+
+    def announce() -> None:
+        iter(fb.Sampler(dataset, rank=0, world_size=1))
+        eventually("the plan is followed", lambda: node.status()["stager"]["plans"] == 1)
+
+    thread = threading.Thread(target=announce)
+    thread.start()
+    thread.join()
+    eventually("the plan is forgotten", lambda: node.status()["stager"]["plans"] == 0)
+
+
+def test_ranks_of_a_node_are_followed_side_by_side(node: Node, files: World) -> None:
+    dataset = node.open(files.index)
+    samplers = [fb.Sampler(dataset, rank=rank, world_size=2) for rank in range(2)]
+    orders = [iter(sampler) for sampler in samplers]
+    eventually("both are followed", lambda: node.status()["stager"]["plans"] == 2)
+    iter(samplers[0])
+    eventually("the newer took the older's place", lambda: node.status()["stager"]["plans"] == 2)
+    assert sorted([*orders[0], *orders[1]]) == list(range(SAMPLES))
+
+
+def test_a_wrong_plan_costs_time_and_never_data(node: Node, files: World) -> None:
+    dataset = node.open(files.index)
+    beyond = np.array([SAMPLES, 3, 2**31, 0, 4_000_000_000], dtype=np.int64)
+    plan = write_plan(dataset, beyond, epoch=0, rank=0, world_size=1)
+    assert dataset.follow(plan.path, None)
+    eventually("what exists is staged", lambda: resident_samples(node) == 2)
+    for index, sample in enumerate(files.samples):
+        assert dataset[index]["data"].tobytes() == sample["data"].tobytes()
+
+
+@pytest.mark.parametrize("at", [0, 8, 12, 16, 32])
+def test_a_damaged_plan_is_refused(node: Node, files: World, at: int) -> None:
+    dataset = node.open(files.index)
+    plan = write_plan(dataset, np.arange(SAMPLES), epoch=0, rank=0, world_size=1)
+    with plan.path.open("r+b") as file:
+        file.seek(at)
+        file.write(struct.pack("<I", 0xFFFF_FFFF))
+    with pytest.raises(forebay.InvalidInputError, match="plan"):
+        dataset.follow(plan.path, None)
+    assert len(dataset[0]["data"]) == SAMPLE_BYTES
+
+
+def test_no_plan_is_left_behind(node: Node, files: World) -> None:
+    dataset = node.open(files.index)
+    sampler = fb.Sampler(dataset, rank=0, world_size=1)
+    for epoch in range(2):
+        sampler.set_epoch(epoch)
+        list(sampler)
+    assert list((node.cache / "plans").iterdir()) == []
+
+
+def test_without_a_daemon_the_order_is_used_all_the_same(node: Node, files: World) -> None:
+    dataset = node.open(files.index, start_daemon=False)
+    sampler = fb.Sampler(dataset, seed=5, rank=0, world_size=1)
+    assert list(sampler) == sampler.order(0).tolist()
+
+
+def generator() -> torch.Generator:
+    return torch.Generator().manual_seed(11)
+
+
+def stock_samplers() -> dict[str, Any]:
+    items = range(SAMPLES)
+    weights = torch.arange(1.0, SAMPLES + 1)
+    distributed = DistributedSampler(items, num_replicas=2, rank=1, seed=4)  # type: ignore[arg-type, var-annotated]
+    distributed.set_epoch(3)
+    return {
+        "sequential": SequentialSampler(items),
+        "random": RandomSampler(items, generator=generator()),
+        "weighted": WeightedRandomSampler(weights.tolist(), 70, generator=generator()),
+        "distributed": distributed,
+        "batches": BatchSampler(RandomSampler(items, generator=generator()), 7, drop_last=False),
+    }
+
+
+@pytest.mark.parametrize("name", list(stock_samplers()))
+def test_stock_samplers_keep_their_order_and_are_staged(
+    node: Node, files: World, name: str
+) -> None:
+    usual, wrapped = stock_samplers()[name], stock_samplers()[name]
+    dataset = node.open(files.index)
+    ahead = fb.LookAhead(wrapped, dataset)
+    assert len(ahead) == len(usual)
+    order = iter(ahead)
+    eventually("the plan is followed", lambda: node.status()["stager"]["plans"] == 1)
+    assert list(order) == list(usual)
+    eventually("something was staged", lambda: node.status()["stager"]["staged_bytes"] > 0)
+
+
+def test_a_loader_over_a_subset_is_staged_by_position(node: Node, files: World) -> None:
+    positions = [31, 2, 17]
+    ahead = fb.LookAhead(SequentialSampler(range(3)), node.open(files.index), positions=positions)
+    order = iter(ahead)
+    eventually("the subset is resident", lambda: resident_samples(node) == 3)
+    assert list(order) == [0, 1, 2]
+
+
+def test_what_is_not_forebays_is_refused() -> None:
+    with pytest.raises(TypeError, match="must be a Forebay data set: list"):
+        fb.LookAhead(SequentialSampler(range(3)), [1, 2, 3])
+
+
+def test_a_loader_with_workers_reads_what_was_staged(node: Node, files: World) -> None:
+    dataset = fb.Dataset(node.open(files.index))
+    sampler = fb.Sampler(dataset, seed=2, rank=0, world_size=1)
+    loader = DataLoader(
+        dataset, batch_size=8, sampler=sampler, num_workers=2, multiprocessing_context="fork"
+    )
+    read = torch.cat([batch["data"] for batch in loader])
+    wanted = np.stack([files.samples[index]["data"] for index in sampler.order(0)])
+    assert np.array_equal(read.numpy(), wanted)
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[tuple[World, Tier]]:
+    """Many files on a tier whose reads take some milliseconds."""
+    if os.geteuid() != 0 or not os.access("/dev/fuse", os.W_OK):
+        pytest.skip("the emulated tier needs root and /dev/fuse")
+    world = World.of_files(
+        tmp_path / "origin", {f"f{number:03}": bytes([number]) * 5000 for number in range(120)}
+    )
+    tier = Tier.mount(world.root, tmp_path / "slow")
+    tier.control("set", "read.median_ms=3", "read.p95_ms=5")
+    yield world, tier
+    tier.unmount()
+
+
+def test_a_read_that_hangs_is_begun_once_more(node: Node, slow: tuple[World, Tier]) -> None:
+    world, tier = slow
+    dataset = node.open(world.index, root=tier.root, deadline_s=45)
+    # Enough reads to know what is usual, and so what is late.
+    for index in range(100):
+        dataset[index]
+    tier.fault("hang", "--nth", 1)
+    assert dataset[110]["data"].tobytes() == world.samples[110]["data"].tobytes()
+    assert tier.held() == 1, "the first read still hangs"
+    assert node.status()["metrics"]["hedged_reads"] == 1
+    tier.clear()
+    assert dataset[111]["data"].tobytes() == world.samples[111]["data"].tobytes()
+
+
+def test_hedging_can_be_turned_off(
+    node: Node, slow: tuple[World, Tier], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOREBAY_HEDGED_READS", "0")
+    world, tier = slow
+    dataset = node.open(world.index, root=tier.root, deadline_s=3)
+    for index in range(100):
+        dataset[index]
+    tier.fault("hang", "--nth", 1)
+    with pytest.raises(forebay.DeadlineError):
+        dataset[110]
