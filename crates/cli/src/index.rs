@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use forebay_dataset::BlockSize;
-use forebay_indexer::{IndexRequest, IndexSummary, SampleRule, index};
+use forebay_indexer::{Format, IndexRequest, IndexSummary, Labels, SampleRule, index};
 use serde_json::json;
 
 use crate::Failure;
@@ -17,6 +17,7 @@ use crate::progress::Bar;
     */dcomplex/*           the same, where the middle level has this name; the key is what the * match\n  \
     rows                   every row along axis 0 of the data sets at the root\n  \
     rows:/x,/y             the same, of these data sets\n  \
+    /                      each file is a sample\n  \
     'GLOB=PATTERN'         the pattern for the files whose names match; samples of one key are joined")]
 pub(crate) struct Arguments {
     /// Files and folders
@@ -38,9 +39,18 @@ pub(crate) struct SampleArguments {
     /// What a sample is: `PATTERN` or `GLOB=PATTERN`, may be given more than once [default: found out]
     #[arg(long = "sample", value_name = "PATTERN")]
     patterns: Vec<String>,
-    /// Every file is one sample, HDF5 files too
+    /// What the files are: `hdf5`, `tar`, `npy`, `npz`, `safetensors`, `tfrecord`, `mds` or `files` [default: found out]
+    #[arg(long)]
+    format: Option<String>,
+    /// Every file is one sample, HDF5 files too: short for `--format files`
     #[arg(long)]
     files: bool,
+    /// Give each file a field `label`: with `folders`, the number of the class folder it lies in
+    #[arg(long, value_name = "SOURCE")]
+    labels: Option<String>,
+    /// Read all data and compare it with the checksums that TFRecord and npz files have
+    #[arg(long)]
+    verify_data: bool,
     /// Fields to keep, with * and ? as wildcards [default: all]
     #[arg(long, value_delimiter = ',')]
     fields: Vec<String>,
@@ -68,11 +78,16 @@ impl SampleArguments {
     ) -> Result<IndexRequest, Failure> {
         let samples = self.patterns.iter().map(|text| text.parse::<SampleRule>());
         let usage = |error: &dyn std::error::Error| Failure::usage(error.to_string());
+        let format = self.format.as_deref().map(str::parse::<Format>);
+        let labels = self.labels.as_deref().map(str::parse::<Labels>);
         Ok(IndexRequest {
             samples: samples
                 .collect::<Result<_, _>>()
                 .map_err(|error| usage(&error))?,
+            format: format.transpose().map_err(|error| usage(&error))?,
             files_as_samples: self.files,
+            labels: labels.transpose().map_err(|error| usage(&error))?,
+            verify_data: self.verify_data,
             fields: self.fields.clone(),
             skip_incomplete: self.skip_incomplete,
             root: self.root.clone(),
@@ -105,6 +120,7 @@ fn json(summary: &IndexSummary, request: &IndexRequest) -> serde_json::Value {
         "samples": summary.samples,
         "skipped": summary.skipped,
         "fields": fields.collect::<Vec<_>>(),
+        "classes": summary.classes,
         "segments": summary.segments,
         "shards": summary.shards,
         "origin_bytes": summary.origin_bytes,
@@ -129,6 +145,10 @@ fn words(summary: &IndexSummary, request: &IndexRequest) -> String {
         request.output.display(),
         bytes(summary.index_bytes),
     );
+    if !summary.classes.is_empty() {
+        text.push_str(&format!("\n{} classes, from 0: ", summary.classes.len()));
+        text.push_str(&summary.classes.join(", "));
+    }
     if summary.skipped > 0 {
         text.push_str(&format!(
             "\nleft out {} incomplete samples",

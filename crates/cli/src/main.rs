@@ -2,14 +2,17 @@
 //! 2 (wrong usage).
 #![forbid(unsafe_code)]
 
+mod cat;
 mod emulate;
 mod failure;
 mod flatten;
 mod index;
+mod ls;
 mod progress;
 mod report;
 mod serve;
 mod status;
+mod verify;
 
 use std::process::ExitCode;
 
@@ -29,6 +32,9 @@ struct Cli {
 enum Command {
     Index(index::Arguments),
     Flatten(flatten::Arguments),
+    Ls(ls::Arguments),
+    Cat(cat::Arguments),
+    Verify(verify::Arguments),
     Serve(serve::Arguments),
     Status(status::Arguments),
     Stop(status::StopArguments),
@@ -40,6 +46,9 @@ fn main() -> ExitCode {
     let result = match Cli::parse().command {
         Command::Index(arguments) => index::run(&arguments),
         Command::Flatten(arguments) => flatten::run(&arguments),
+        Command::Ls(arguments) => ls::run(&arguments),
+        Command::Cat(arguments) => cat::run(&arguments),
+        Command::Verify(arguments) => verify::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Status(arguments) => status::run(&arguments),
         Command::Stop(arguments) => status::run_stop(&arguments),

@@ -20,6 +20,8 @@ impl Progress for Bar {
         let (name, units) = match stage {
             Stage::Scan => ("scanning", "{pos}/{len} files"),
             Stage::Write => ("writing", "{pos}/{len} samples"),
+            Stage::Check => ("comparing", "{pos}/{len} files"),
+            Stage::Read => ("reading", "{pos}/{len} samples"),
             Stage::Copy => ("copying", "{bytes}/{total_bytes} ({bytes_per_sec})"),
         };
         let style =

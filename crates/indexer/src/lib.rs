@@ -3,7 +3,8 @@
 //! # Contract
 //! [`index`] reads the structure of files (HDF5, archives, arrays, or only the names of others) and
 //! writes one index file that says where every sample lies. [`flatten`] copies the samples of an index, decoded,
-//! into packed shards with an index of their own. Both outputs are complete or absent.
+//! into packed shards with an index of their own. Both outputs are complete or absent. [`verify`]
+//! compares an index with the files that it describes.
 //!
 //! # Invariants
 //! - *Never a wrong byte*: a feature that is not understood is refused by name, with the file and
@@ -26,6 +27,7 @@ mod glob;
 mod groups;
 mod h5;
 mod index;
+mod inspect;
 mod output;
 mod pattern;
 mod progress;
@@ -38,6 +40,7 @@ pub use error::IndexerError;
 pub use flatten::{FlattenRequest, FlattenSource, FlattenSummary, flatten};
 pub use format::Format;
 pub use index::{IndexSummary, index};
+pub use inspect::{SampleReader, VerifyReport, VerifyRequest, verify};
 pub use pattern::{Pattern, SampleRule};
 pub use progress::{Progress, Stage};
 pub use request::IndexRequest;

@@ -9,6 +9,10 @@ pub enum Stage {
     Write,
     /// Copying samples; counted in bytes.
     Copy,
+    /// Comparing files with the index; counted in files.
+    Check,
+    /// Reading and decoding samples; counted in samples.
+    Read,
 }
 
 /// Hears how far a run has come. Called from several threads.

@@ -22,7 +22,7 @@ const BAND: u64 = 64 << 20;
 const MAX_BAND: u64 = 1 << 30;
 
 /// Copies samples, one after another. One for each thread.
-pub(super) struct Copier<'a, B> {
+pub(crate) struct Copier<'a, B> {
     index: &'a Index<B>,
     origin: &'a PosixOrigin,
     /// The index, for messages.
@@ -81,7 +81,7 @@ impl Chunked<'_> {
 }
 
 impl<'a, B: AsRef<[u8]>> Copier<'a, B> {
-    pub(super) fn new(index: &'a Index<B>, origin: &'a PosixOrigin, path: &'a Path) -> Self {
+    pub(crate) fn new(index: &'a Index<B>, origin: &'a PosixOrigin, path: &'a Path) -> Self {
         Self {
             index,
             origin,
@@ -94,43 +94,54 @@ impl<'a, B: AsRef<[u8]>> Copier<'a, B> {
     }
 
     /// Appends a sample and returns its CRC32C.
-    pub(super) fn sample<W: Write>(
+    pub(crate) fn sample<W: Write>(
         &mut self,
         number: u64,
         packing: &mut Packing<'_, W>,
     ) -> Result<u32> {
-        let index = self.index;
-        let sample = index.sample(number).map_err(self.in_index())?;
-        for field_number in 0..index.fields().len() {
+        for field in 0..self.index.fields().len() {
             packing.align()?;
-            let field = sample.field(field_number).map_err(self.in_index())?;
-            let segment = index.segment(field.segment()).map_err(self.in_index())?;
-            let source = SegmentRef {
-                index: field.segment(),
-                path: segment.path,
-                fingerprint: segment.fingerprint,
-            };
-            match (field, field.rows()) {
-                (Field::Contiguous { shard_range, .. }, _) => {
-                    if let Some(range) = shard_range {
-                        let offset = range.start() - segment.shard_start;
-                        self.contiguous(source, offset, range.len(), packing)?;
-                    }
-                }
-                (Field::Chunked { chunks, .. }, Some(rows)) => {
-                    let chunked = Chunked {
-                        segment: source,
-                        shard_start: segment.shard_start,
-                        rows,
-                        sample: number,
-                        field: field_number,
-                    };
-                    self.chunked(&chunked, chunks.collect(), packing)?;
-                }
-                (Field::Chunked { .. }, None) => {}
-            }
+            self.field(number, field, packing)?;
         }
         Ok(packing.end_sample())
+    }
+
+    /// Appends one field of a sample.
+    pub(crate) fn field<W: Write>(
+        &mut self,
+        number: u64,
+        field_number: usize,
+        packing: &mut Packing<'_, W>,
+    ) -> Result<()> {
+        let index = self.index;
+        let sample = index.sample(number).map_err(self.in_index())?;
+        let field = sample.field(field_number).map_err(self.in_index())?;
+        let segment = index.segment(field.segment()).map_err(self.in_index())?;
+        let source = SegmentRef {
+            index: field.segment(),
+            path: segment.path,
+            fingerprint: segment.fingerprint,
+        };
+        match (field, field.rows()) {
+            (Field::Contiguous { shard_range, .. }, _) => match shard_range {
+                Some(range) => {
+                    let offset = range.start() - segment.shard_start;
+                    self.contiguous(source, offset, range.len(), packing)
+                }
+                None => Ok(()),
+            },
+            (Field::Chunked { chunks, .. }, Some(rows)) => {
+                let chunked = Chunked {
+                    segment: source,
+                    shard_start: segment.shard_start,
+                    rows,
+                    sample: number,
+                    field: field_number,
+                };
+                self.chunked(&chunked, chunks.collect(), packing)
+            }
+            (Field::Chunked { .. }, None) => Ok(()),
+        }
     }
 
     fn in_index(&self) -> impl Fn(forebay_dataset::IndexError) -> IndexerError + use<B> {

@@ -7,9 +7,9 @@
 //! A run that was killed goes on where it stopped: a shard is written as `.partial`, synced,
 //! renamed, and described by a file beside it with its checksum. The next run checks that.
 
-mod copy;
+pub(crate) mod copy;
 mod folder;
-mod plan;
+pub(crate) mod plan;
 
 use std::io::Write;
 use std::path::PathBuf;

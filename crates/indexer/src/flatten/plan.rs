@@ -121,7 +121,7 @@ impl Checksum {
 }
 
 /// Writes the bytes of a shard in order.
-pub(super) struct Packing<'a, W> {
+pub(crate) struct Packing<'a, W> {
     out: &'a mut W,
     path: PathBuf,
     len: u64,
@@ -130,7 +130,7 @@ pub(super) struct Packing<'a, W> {
 }
 
 impl<'a, W: Write> Packing<'a, W> {
-    pub(super) fn new(out: &'a mut W, path: &Path) -> Self {
+    pub(crate) fn new(out: &'a mut W, path: &Path) -> Self {
         Self {
             out,
             path: path.to_path_buf(),
@@ -140,30 +140,30 @@ impl<'a, W: Write> Packing<'a, W> {
         }
     }
 
-    pub(super) const fn len(&self) -> u64 {
+    pub(crate) const fn len(&self) -> u64 {
         self.len
     }
 
     /// CRC32C of all bytes so far, padding included.
-    pub(super) fn checksum(&self) -> u32 {
+    pub(crate) fn checksum(&self) -> u32 {
         self.shard.value()
     }
 
     /// Pads to where a field may begin.
-    pub(super) fn align(&mut self) -> Result<()> {
+    pub(crate) fn align(&mut self) -> Result<()> {
         let padding = [0; ALIGN as usize];
         let len = self.len.next_multiple_of(ALIGN) - self.len;
         self.raw(&padding[..len as usize])
     }
 
     /// Appends bytes of the current sample.
-    pub(super) fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
+    pub(crate) fn bytes(&mut self, bytes: &[u8]) -> Result<()> {
         self.sample.update(bytes);
         self.raw(bytes)
     }
 
     /// Ends the current sample and returns the CRC32C of its fields.
-    pub(super) fn end_sample(&mut self) -> u32 {
+    pub(crate) fn end_sample(&mut self) -> u32 {
         std::mem::replace(&mut self.sample, Checksum::new()).value()
     }
 
