@@ -98,7 +98,7 @@ def test_an_index_that_is_none_is_refused(node: Node, world: World, tmp_path: Pa
     with pytest.raises((forebay.InvalidInputError, forebay.CorruptError), match=r"text.forebay"):
         node.open(text)
     for at, wanted, words in (
-        (8, forebay.InvalidInputError, "version 2 is unknown: this build reads version 1"),
+        (8, forebay.UnsupportedError, "version 2 is unknown: this build reads version 1"),
         (60, forebay.CorruptError, "checksum"),
         (400, forebay.CorruptError, "checksum"),
     ):

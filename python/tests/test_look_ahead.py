@@ -196,7 +196,7 @@ def slow(tmp_path: Path) -> Iterator[tuple[World, Tier]]:
         tmp_path / "origin", {f"f{number:03}": bytes([number]) * 5000 for number in range(120)}
     )
     tier = Tier.mount(world.root, tmp_path / "slow")
-    tier.control("set", "read.median_ms=3", "read.p95_ms=5")
+    tier.control("set", "scale=1", "read.median_ms=3", "read.p95_ms=5")
     yield world, tier
     tier.unmount()
 

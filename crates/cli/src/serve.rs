@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use clap::Args;
 use forebay_residency::NodePaths;
-use forebay_service::{ServePlan, ServeSettings, Served, Source, serve};
+use forebay_service::{PlanError, ServePlan, ServeSettings, Served, Source, serve};
 
 use crate::Failure;
 
@@ -69,13 +69,13 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         let _ = rustix::process::setsid();
     }
     let folder = plan.cache.folder.clone();
-    eprintln!(
+    let serving = format!(
         "serving `{}`: capacity {}, policy {:?}",
         folder.display(),
         crate::index::bytes(plan.cache.capacity_bytes),
         plan.cache.policy
     );
-    match serve(plan, arguments.detached, || eprintln!("ready"))? {
+    match serve(plan, arguments.detached, || eprintln!("{serving}"))? {
         Served::AlreadyServed if arguments.detached => {
             eprintln!("another daemon serves it already")
         }
@@ -117,17 +117,21 @@ fn plan(arguments: &Arguments) -> Result<ServePlan, Failure> {
                     path.display()
                 ))
             })?;
-            ServeSettings::from_toml(&text)?
+            ServeSettings::from_toml(&text).map_err(broken)?
         }
     };
-    let env = ServeSettings::from_env(|name| std::env::var(name).ok())?;
+    let env = ServeSettings::from_env(|name| std::env::var(name).ok()).map_err(broken)?;
     let layers = [
         (Source::CommandLine, flags),
         (Source::Environment, env),
         (Source::File, file),
     ];
     let default = NodePaths::default_folder(|name| std::env::var_os(name));
-    ServePlan::resolve(&layers, default, room).map_err(|error| Failure::usage(error.to_string()))
+    ServePlan::resolve(&layers, default, room).map_err(broken)
+}
+
+fn broken(error: PlanError) -> Failure {
+    Failure::usage(error.to_string())
 }
 
 /// Bytes that a cache in the folder could take: what is free and what it has.

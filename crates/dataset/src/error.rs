@@ -124,9 +124,8 @@ impl IndexError {
     /// What the caller can do.
     pub const fn kind(&self) -> ErrorKind {
         match self {
-            Self::NotAnIndex { .. } | Self::Version { .. } | Self::Unindexable { .. } => {
-                ErrorKind::InvalidInput
-            }
+            Self::NotAnIndex { .. } | Self::Unindexable { .. } => ErrorKind::InvalidInput,
+            Self::Version { .. } => ErrorKind::Unsupported,
             Self::Damaged(_) => ErrorKind::Corrupt,
             Self::NoSample { .. } | Self::NoField { .. } => ErrorKind::NotFound,
         }

@@ -10,7 +10,8 @@ const KEPT: usize = 512;
 const ENOUGH: usize = 64;
 /// Reads between two judgements.
 const EVERY: usize = 32;
-/// An origin whose median read takes longer is worth a hand-over to another thread.
+/// An origin whose median read takes longer is worth a hand-over to another thread; so is one of
+/// whose reads one in a hundred is so slow that a second one would pay.
 const SLOW: Duration = Duration::from_micros(300);
 /// No read is called late before this: below it a second read costs more than it saves.
 const LATE_FLOOR: Duration = Duration::from_millis(10);
@@ -68,7 +69,7 @@ impl Recent {
         let mut sorted = self.times.clone();
         sorted.sort_unstable();
         let quantile = |share: f64| sorted[((sorted.len() - 1) as f64 * share) as usize];
-        self.slow = quantile(0.5) > SLOW;
+        self.slow = quantile(0.5) > SLOW || quantile(0.99) > LATE_FLOOR;
         // A quantile of what is kept, and a multiple of it: a tenth of all reads being slow is the
         // origin's way, and to read those twice would only add to its load.
         self.late_after =
@@ -104,6 +105,13 @@ mod tests {
     fn an_origin_that_is_often_slow_has_no_late_reads() {
         let pace = noted((0..1000).map(|read| if read % 10 == 0 { 900_000 } else { 8000 }));
         assert!(pace.late_after() > Some(Duration::from_secs(1)));
+    }
+
+    #[test]
+    fn a_fast_origin_with_a_tail_is_handed_over() {
+        let pace = noted((0..1000).map(|read| if read % 50 == 0 { 80_000 } else { 100 }));
+        assert!(pace.is_slow());
+        assert_eq!(pace.late_after(), Some(LATE_FLOOR));
     }
 
     #[test]
