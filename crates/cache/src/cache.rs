@@ -14,6 +14,7 @@ use crate::attach::Dormant;
 use crate::budget::{Budget, Reservation};
 use crate::error::AttachError;
 use crate::evict::Spare;
+use crate::future::Future;
 use crate::metrics::Metrics;
 use crate::shard::Shard;
 
@@ -25,6 +26,9 @@ pub enum Policy {
     Pin,
     /// Evict what was used longest ago: for work without a known order.
     Lru,
+    /// Evict what the announced orders need last; what none of them needs first of all, and of
+    /// that what was used longest ago.
+    Plan,
 }
 
 /// What a cache runs with.
@@ -72,6 +76,7 @@ pub struct Cache {
     pub(crate) attaching: Mutex<()>,
     pub(crate) evicting: Mutex<()>,
     pub(crate) metrics: Metrics,
+    pub(crate) future: OnceLock<Arc<dyn Future>>,
 }
 
 impl Cache {
@@ -96,7 +101,13 @@ impl Cache {
             attaching: Mutex::default(),
             evicting: Mutex::default(),
             metrics: Metrics::default(),
+            future: OnceLock::new(),
         })
+    }
+
+    /// Lets eviction ask what is needed next. The first call counts.
+    pub fn set_future(&self, future: Arc<dyn Future>) {
+        let _ = self.future.set(future);
     }
 
     /// What the cache runs with.

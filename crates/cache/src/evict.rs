@@ -1,12 +1,15 @@
-//! Making room: data sets that nobody uses first, then, under LRU, what was used longest ago.
+//! Making room: data sets that nobody uses first; then, by policy, what the known future needs last
+//! or what was used longest ago.
 
+use std::cmp::Reverse;
 use std::ops::Range;
 use std::sync::{Arc, PoisonError};
 
 use forebay_residency::{BLOCKS_PER_STAMP, now_ticks};
 
 use crate::cache::{Cache, Policy};
-use crate::shard::{Dropped, Shard};
+use crate::future::NextUse;
+use crate::shard::{Dropped, Shard, runs_of};
 
 /// Share of the capacity that is freed at once, so that the scan is paid once for many fills.
 const BATCH_SHARE: u64 = 64;
@@ -26,8 +29,10 @@ impl Spare<'_> {
     }
 }
 
-/// A group of blocks that could go.
+/// Blocks that could go.
 struct Candidate {
+    /// Samples until they are needed; the most where that is not known.
+    needed_in: u64,
     last_use: u32,
     shard: Arc<Shard>,
     blocks: Range<u64>,
@@ -43,8 +48,8 @@ impl Cache {
         }
         let goal = bytes.max(self.excess(bytes));
         self.drop_dormant(goal) > 0
-            || (self.plan.policy == Policy::Lru
-                && self.evict_oldest(goal.max(self.budget.capacity() / BATCH_SHARE), spare) > 0)
+            || (self.plan.policy != Policy::Pin
+                && self.evict_worst(goal.max(self.budget.capacity() / BATCH_SHARE), spare) > 0)
     }
 
     /// Evicts what lies over the capacity, whatever the policy: it was lowered since an earlier
@@ -52,7 +57,7 @@ impl Cache {
     pub(crate) fn shrink_to_capacity(&self) {
         let _evicting = self.evicting.lock().unwrap_or_else(PoisonError::into_inner);
         self.drop_dormant(self.excess(0));
-        self.evict_oldest(self.excess(0), None);
+        self.evict_worst(self.excess(0), None);
     }
 
     /// Bytes to free before `more` fit.
@@ -86,15 +91,16 @@ impl Cache {
         freed
     }
 
-    /// Evicts groups, the one used longest ago first, until `goal` bytes were freed. Returns how
-    /// many were.
-    fn evict_oldest(&self, goal: u64, spare: Option<Spare<'_>>) -> u64 {
+    /// Evicts the blocks that are needed last, of those the ones used longest ago first, until `goal`
+    /// bytes were freed. Returns how many were.
+    fn evict_worst(&self, goal: u64, spare: Option<Spare<'_>>) -> u64 {
         if goal == 0 {
             return 0;
         }
         let mut candidates = self.candidates();
         candidates.retain(|candidate| !spare.is_some_and(|spare| spare.covers(candidate)));
-        candidates.sort_unstable_by_key(|candidate| candidate.last_use);
+        candidates
+            .sort_unstable_by_key(|candidate| (Reverse(candidate.needed_in), candidate.last_use));
         // Counted here and not by the budget's fall: others take the room as it is made.
         let mut freed = 0;
         for candidate in candidates {
@@ -113,27 +119,57 @@ impl Cache {
     }
 
     fn candidates(&self) -> Vec<Candidate> {
-        let now = now_ticks();
+        let future = self
+            .future
+            .get()
+            .filter(|_| self.plan.policy == Policy::Plan);
         let mut found = Vec::new();
         for dataset in self.datasets() {
+            let next_use = future.and_then(|future| future.of(dataset.index.generation()));
             for shard in dataset.made_shards() {
-                let blocks = shard.map.blocks();
-                for (word, bits) in (0..).zip(shard.map.stored_words()) {
-                    for part in 0..64 / BLOCKS_PER_STAMP {
-                        if bits >> (part * BLOCKS_PER_STAMP) & ((1 << BLOCKS_PER_STAMP) - 1) == 0 {
-                            continue;
-                        }
-                        let start: u64 = word * 64 + part * BLOCKS_PER_STAMP;
-                        found.push(Candidate {
-                            last_use: shard.stamps.last_use(start / BLOCKS_PER_STAMP, now),
-                            shard: shard.clone(),
-                            blocks: start..(start + BLOCKS_PER_STAMP).min(blocks),
-                        });
-                    }
+                match &next_use {
+                    Some(next_use) => add_blocks(&mut found, shard, next_use.as_ref()),
+                    None => add_groups(&mut found, shard),
                 }
             }
         }
         found
+    }
+}
+
+/// Where the future is known each block has a time of its own.
+fn add_blocks(found: &mut Vec<Candidate>, shard: &Arc<Shard>, next_use: &dyn NextUse) {
+    let now = now_ticks();
+    for block in runs_of(shard.map.stored_words()).into_iter().flatten() {
+        if block < shard.map.blocks() {
+            found.push(Candidate {
+                needed_in: next_use.needed_in(shard.shard, block).unwrap_or(u64::MAX),
+                last_use: shard.stamps.last_use(block / BLOCKS_PER_STAMP, now),
+                shard: shard.clone(),
+                blocks: block..block + 1,
+            });
+        }
+    }
+}
+
+/// Else the blocks that share a stamp go together.
+fn add_groups(found: &mut Vec<Candidate>, shard: &Arc<Shard>) {
+    let now = now_ticks();
+    let blocks = shard.map.blocks();
+    for (word, bits) in (0..).zip(shard.map.stored_words()) {
+        for part in 0..64 / BLOCKS_PER_STAMP {
+            let start: u64 = word * 64 + part * BLOCKS_PER_STAMP;
+            let stored = bits >> (part * BLOCKS_PER_STAMP) & ((1 << BLOCKS_PER_STAMP) - 1);
+            if stored == 0 || start >= blocks {
+                continue;
+            }
+            found.push(Candidate {
+                needed_in: u64::MAX,
+                last_use: shard.stamps.last_use(start / BLOCKS_PER_STAMP, now),
+                shard: shard.clone(),
+                blocks: start..(start + BLOCKS_PER_STAMP).min(blocks),
+            });
+        }
     }
 }
 

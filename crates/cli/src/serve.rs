@@ -26,7 +26,7 @@ pub(crate) struct Arguments {
     /// Bytes of the device that stay free for others [default: a twentieth of what is free]
     #[arg(long)]
     free_floor: Option<String>,
-    /// When there is no room: `lru` evicts what was used longest ago, `pin` reads the rest through [default: lru]
+    /// When there is no room: `plan` evicts what announced orders need last, `lru` what was used longest ago, `pin` nothing [default: plan]
     #[arg(long)]
     policy: Option<String>,
     /// Leave after so many seconds without a client; 0 never [default: 600]

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use forebay_cache::{AttachError, Cache};
+use forebay_cache::{AttachError, Cache, Policy};
 use forebay_dataset::ErrorKind;
 use forebay_residency::NodePaths;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -127,6 +127,7 @@ pub fn serve(
         pool: pool.clone(),
         ahead_bytes: plan.look_ahead_bytes,
         ahead: plan.look_ahead,
+        evicts_by_plan: plan.cache.policy == Policy::Plan,
     });
     let node = Arc::new(Node {
         readers: Readers {

@@ -20,7 +20,7 @@ pub struct ServeSettings {
     pub capacity: Option<String>,
     /// Bytes of the device that stay free for others.
     pub free_floor: Option<String>,
-    /// `pin` or `lru`.
+    /// `plan`, `lru` or `pin`.
     pub policy: Option<String>,
     /// Seconds without a client after which the daemon leaves; 0 for never.
     pub idle_exit_seconds: Option<u64>,
@@ -251,13 +251,14 @@ impl Rules {
 
     fn policy(&mut self, name: Option<&str>) -> Policy {
         match name {
-            None | Some("lru") => Policy::Lru,
+            None | Some("plan") => Policy::Plan,
+            Some("lru") => Policy::Lru,
             Some("pin") => Policy::Pin,
             Some(other) => {
                 self.check(false, || {
-                    format!("`policy` must be `pin` or `lru`: `{other}`")
+                    format!("`policy` must be `plan`, `lru` or `pin`: `{other}`")
                 });
-                Policy::Lru
+                Policy::Plan
             }
         }
     }
@@ -319,7 +320,7 @@ mod tests {
             [
                 "`cache` must be an absolute path: `rel`",
                 "`capacity` must be a size such as `500 GiB`: `much`",
-                "`policy` must be `pin` or `lru`: `fifo`",
+                "`policy` must be `plan`, `lru` or `pin`: `fifo`",
                 "`origin_reads` must be between 1 and 1024: 0",
             ]
         );

@@ -2,13 +2,15 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay_cache::{Cache, Job, jobs};
-use forebay_dataset::index::Field;
-use forebay_dataset::{ByteRange, IndexError, ShardIndex};
 use forebay_residency::PlanFile;
 
+use super::known::Place;
+use super::uses::sample_ranges;
 use crate::stage::OpenDataset;
 
 /// Entries read from a plan at one time.
@@ -21,7 +23,9 @@ const FIRST_AHEAD: u64 = 4096;
 /// A plan, and the one after it where that is known.
 pub(crate) struct Following {
     open: OpenDataset,
-    plans: Vec<PlanFile>,
+    plans: Arc<Vec<PlanFile>>,
+    /// How far the sampler is, for those who ask from other threads.
+    progress: Arc<AtomicU64>,
     /// Entries of all plans that the sampler has handed out.
     taken: u64,
     /// Entries of all plans that were looked at.
@@ -38,7 +42,8 @@ impl Following {
     pub(crate) fn new(open: OpenDataset, plans: Vec<PlanFile>) -> Self {
         Self {
             open,
-            plans,
+            plans: Arc::new(plans),
+            progress: Arc::default(),
             taken: 0,
             cursor: 0,
             upcoming: VecDeque::new(),
@@ -52,11 +57,21 @@ impl Following {
         &self.open
     }
 
-    /// True if both are plans of the same rank for the same data set.
-    pub(crate) fn same_place(&self, other: &Self) -> bool {
-        let rank = |following: &Self| following.plans.first().map(|plan| plan.rank);
-        let generation = |following: &Self| following.open.dataset.index().generation();
-        rank(self) == rank(other) && generation(self) == generation(other)
+    /// Whose order it is, announced over `link`.
+    pub(super) fn place(&self, link: u64) -> Place {
+        Place {
+            link,
+            generation: self.open.dataset.index().generation(),
+            rank: self.plans.first().map_or(0, |plan| plan.rank),
+        }
+    }
+
+    pub(super) fn plans(&self) -> &Arc<Vec<PlanFile>> {
+        &self.plans
+    }
+
+    pub(super) fn progress(&self) -> &Arc<AtomicU64> {
+        &self.progress
     }
 
     /// Samples that were looked at and are not taken yet.
@@ -82,6 +97,7 @@ impl Following {
             self.upcoming.clear();
         }
         self.taken = taken.max(self.taken);
+        self.progress.store(self.taken, Ordering::Relaxed);
         Ok(())
     }
 
@@ -97,11 +113,7 @@ impl Following {
     }
 
     /// Looks at the next samples and returns the reads that they need, merged.
-    pub(crate) fn next_jobs(
-        &mut self,
-        cache: &Cache,
-        samples: usize,
-    ) -> Result<Vec<Job>, IndexError> {
+    pub(crate) fn next_jobs(&mut self, cache: &Cache, samples: usize) -> Vec<Job> {
         let mut ranges = Vec::new();
         for _ in 0..samples {
             let Some(sample) = self.next_entry() else {
@@ -109,42 +121,17 @@ impl Following {
             };
             let before = ranges.len();
             // A sample that does not exist is skipped: it takes no bytes and no read.
-            let bytes = self.add_ranges(sample, &mut ranges).unwrap_or_else(|_| {
+            if sample_ranges(self.open.dataset.index(), sample, &mut ranges).is_err() {
                 ranges.truncate(before);
-                0
-            });
+            }
+            let bytes: u64 = ranges[before..].iter().map(|(_, range)| range.len()).sum();
             self.ahead
                 .push_back(u32::try_from(bytes).unwrap_or(u32::MAX));
             self.ahead_bytes += bytes.min(u32::MAX.into());
         }
         let dataset = &self.open.dataset;
         ranges.retain(|(shard, range)| !cache.is_resident(dataset, *shard, *range));
-        Ok(jobs(&ranges, dataset.index().block_size()))
-    }
-
-    fn add_ranges(
-        &self,
-        sample: u64,
-        ranges: &mut Vec<(ShardIndex, ByteRange)>,
-    ) -> Result<u64, IndexError> {
-        let index = self.open.dataset.index();
-        let sample = index.sample(sample)?;
-        let mut bytes = 0;
-        for number in 0..index.fields().len() {
-            match sample.field(number)? {
-                Field::Contiguous {
-                    shard, shard_range, ..
-                } => {
-                    ranges.extend(shard_range.map(|range| (shard, range)));
-                    bytes += shard_range.map_or(0, ByteRange::len);
-                }
-                Field::Chunked { shard, chunks, .. } => {
-                    bytes += chunks.map(|chunk| chunk.shard_range.len()).sum::<u64>();
-                    ranges.extend(chunks.map(|chunk| (shard, chunk.shard_range)));
-                }
-            }
-        }
-        Ok(bytes)
+        jobs(&ranges, dataset.index().block_size())
     }
 
     fn next_entry(&mut self) -> Option<u64> {
@@ -156,20 +143,25 @@ impl Following {
         Some(entry)
     }
 
-    /// Reads entries from the cursor on; a plan that cannot be read is at its end.
     fn read_window(&mut self) {
-        let mut first = self.cursor;
-        for plan in &self.plans {
-            if first < plan.len() {
-                let mut window = Vec::new();
-                if plan.read(first, WINDOW, &mut window).is_ok() {
-                    self.upcoming.extend(window);
-                }
-                return;
-            }
-            first -= plan.len();
-        }
+        self.upcoming.extend(entries(&self.plans, self.cursor));
     }
+}
+
+/// Some entries from `first` on, counted over consecutive plans. None at the end; a plan that
+/// cannot be read is at its end.
+pub(super) fn entries(plans: &[PlanFile], mut first: u64) -> Vec<u64> {
+    let mut window = Vec::new();
+    for plan in plans {
+        if first < plan.len() {
+            if plan.read(first, WINDOW, &mut window).is_err() {
+                window.clear();
+            }
+            return window;
+        }
+        first -= plan.len();
+    }
+    window
 }
 
 /// How fast samples are taken.

@@ -5,7 +5,9 @@
 //! for.
 
 mod follow;
+mod known;
 mod limit;
+mod uses;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,8 +20,10 @@ use forebay_residency::PlanFile;
 use crate::pool::{Class, Pool};
 use crate::stage::OpenDataset;
 
-use follow::Following;
+use follow::{Following, entries};
+use known::{Known, Place};
 use limit::FlightLimit;
+use uses::Uses;
 
 /// How often the samplers' places are looked at while there are plans.
 const TICK: Duration = Duration::from_millis(2);
@@ -40,6 +44,11 @@ enum Event {
     },
     Forget {
         link: u64,
+    },
+    Learned {
+        place: Place,
+        progress: Arc<AtomicU64>,
+        uses: Box<Uses>,
     },
     Stop,
     Filled {
@@ -75,6 +84,8 @@ pub(crate) struct StagerParts {
     pub(crate) ahead_bytes: u64,
     /// Time that one plan may be ahead of need, at the pace at which samples are taken.
     pub(crate) ahead: Duration,
+    /// Whether eviction asks what is needed next.
+    pub(crate) evicts_by_plan: bool,
 }
 
 impl Stager {
@@ -91,7 +102,9 @@ impl Stager {
             following: Vec::new(),
             in_flight: 0,
             limit: FlightLimit::new(most),
+            known: Arc::default(),
         };
+        work.parts.cache.set_future(work.known.clone());
         std::thread::Builder::new()
             .name("stager".into())
             .spawn(move || work.run(&heard))?;
@@ -128,6 +141,7 @@ struct Work {
     following: Vec<(u64, Box<Following>)>,
     in_flight: usize,
     limit: FlightLimit,
+    known: Arc<Known>,
 }
 
 impl Work {
@@ -159,12 +173,29 @@ impl Work {
     fn hear(&mut self, event: Event) {
         match event {
             Event::Follow { link, following } => {
+                let place = following.place(link);
                 self.following
-                    .retain(|(other, old)| *other != link || !old.same_place(&following));
+                    .retain(|(other, old)| old.place(*other) != place);
+                self.learn(place, &following);
                 self.following.push((link, following));
             }
-            Event::Forget { link } => self.following.retain(|(other, _)| *other != link),
+            Event::Forget { link } => {
+                self.following.retain(|(other, _)| *other != link);
+                self.known.retain(|place| place.link != link);
+            }
             Event::Stop => {}
+            Event::Learned {
+                place,
+                progress,
+                uses,
+            } => {
+                let still = |(_, following): &(u64, Box<Following>)| {
+                    Arc::ptr_eq(following.progress(), &progress)
+                };
+                if self.following.iter().any(still) {
+                    self.known.insert(place, *uses, progress);
+                }
+            }
             Event::Filled {
                 took,
                 bytes,
@@ -177,6 +208,30 @@ impl Work {
                 }
             }
         }
+    }
+
+    /// Works out when each block is needed, beside the staging, where room may become short.
+    fn learn(&self, place: Place, following: &Following) {
+        if !self.parts.evicts_by_plan {
+            return;
+        }
+        let dataset = following.open().dataset.clone();
+        let (plans, progress) = (following.plans().clone(), following.progress().clone());
+        let events = self.events.clone();
+        // One that cannot be started costs the better order of eviction, and nothing else.
+        let _ = std::thread::Builder::new()
+            .name("uses".into())
+            .spawn(move || {
+                let known = Uses::of(dataset.index(), |first| entries(&plans, first));
+                if let Ok(Some(uses)) = known {
+                    let uses = Box::new(uses);
+                    let _ = events.send(Event::Learned {
+                        place,
+                        progress,
+                        uses,
+                    });
+                }
+            });
     }
 
     /// Looks how far the samplers are; a plan that cannot be read is followed no longer.
@@ -195,11 +250,7 @@ impl Work {
                 .filter(|following| following.may_go_on(bytes, time))
                 .min_by_key(|following| following.lead());
             let Some(nearest) = nearest else { return };
-            let Ok(jobs) = nearest.next_jobs(&self.parts.cache, MERGED_SAMPLES) else {
-                // What a plan says about samples that do not exist is passed over.
-                looked_at += MERGED_SAMPLES;
-                continue;
-            };
+            let jobs = nearest.next_jobs(&self.parts.cache, MERGED_SAMPLES);
             looked_at += MERGED_SAMPLES;
             let open = nearest.open().clone();
             for job in jobs {
