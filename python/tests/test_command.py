@@ -71,7 +71,7 @@ def test_status_speaks_to_people_and_to_programs(node: Node, world: World) -> No
     plan = command("status", "--cache", node.cache, "--plan")
     lines = dict(line.split(" = ", 1) for line in plan.stdout.splitlines())
     assert lines["cache"] == f'"{node.cache}"  # command-line'
-    assert lines["policy"] == '"lru"  # default'
+    assert lines["policy"] == '"plan"  # default'
     stopped = command("stop", "--cache", node.cache)
     assert (stopped.returncode, stopped.stdout) == (0, "")
     eventually("it stops", lambda: not node.daemons())
@@ -94,7 +94,7 @@ def test_a_daemon_in_the_foreground_ends_well_on_a_signal(node: Node, world: Wor
     line = [program, "serve", "--cache", str(node.cache), "--capacity", "1 GiB"]
     daemon = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert daemon.stderr is not None
-    assert "capacity 1.00 GiB, policy Lru" in daemon.stderr.readline()
+    assert "capacity 1.00 GiB, policy Plan" in daemon.stderr.readline()
     world.read_by(node.open(world.index))
     daemon.terminate()
     out, err = daemon.communicate(timeout=60)
