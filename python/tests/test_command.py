@@ -94,7 +94,7 @@ def test_a_daemon_in_the_foreground_ends_well_on_a_signal(node: Node, world: Wor
     line = [program, "serve", "--cache", str(node.cache), "--capacity", "1 GiB"]
     daemon = subprocess.Popen(line, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     assert daemon.stderr is not None
-    assert "capacity 1.00 GiB, policy Plan" in daemon.stderr.readline()
+    assert "capacity 1.00 GiB, policy plan" in daemon.stderr.readline()
     world.read_by(node.open(world.index))
     daemon.terminate()
     out, err = daemon.communicate(timeout=60)

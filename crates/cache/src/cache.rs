@@ -31,6 +31,17 @@ pub enum Policy {
     Plan,
 }
 
+impl Policy {
+    /// Its name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Pin => "pin",
+            Self::Lru => "lru",
+            Self::Plan => "plan",
+        }
+    }
+}
+
 /// What a cache runs with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CachePlan {

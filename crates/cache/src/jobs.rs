@@ -7,7 +7,7 @@ use forebay_dataset::{BlockSize, ByteRange, ShardIndex};
 /// Most bytes in one read of the origin.
 pub(crate) const READ_BYTES: u64 = 4 << 20;
 
-/// A run of blocks of one shard, at most [`READ_BYTES`] long, to be filled by one thread.
+/// A run of blocks of one shard, at most 4 MiB long, to be filled by one thread.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Job {
     /// Shard in the index.

@@ -70,10 +70,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     }
     let folder = plan.cache.folder.clone();
     let serving = format!(
-        "serving `{}`: capacity {}, policy {:?}",
+        "serving `{}`: capacity {}, policy {}",
         folder.display(),
         crate::index::bytes(plan.cache.capacity_bytes),
-        plan.cache.policy
+        plan.cache.policy.name()
     );
     match serve(plan, arguments.detached, || eprintln!("{serving}"))? {
         Served::AlreadyServed if arguments.detached => {

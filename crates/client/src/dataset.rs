@@ -93,7 +93,8 @@ fn now_ms() -> u64 {
 
 impl Dataset {
     /// Opens an index file and takes the data set into use at the node's daemon, starting one if
-    /// need be. A daemon that cannot be reached is no error: [`Self::has_daemon`] tells.
+    /// need be. A daemon that cannot be reached is no error: the reason is
+    /// returned beside the data set.
     pub fn open(index: &Path, options: OpenOptions) -> Result<(Self, Option<String>), ClientError> {
         let index = IndexFile::open(index)?;
         let folder = options

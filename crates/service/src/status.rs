@@ -2,7 +2,7 @@
 
 use std::time::Instant;
 
-use forebay_cache::{Cache, Policy, Usage};
+use forebay_cache::{Cache, Usage};
 use serde_json::{Map, Value, json};
 
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -81,7 +81,7 @@ fn plan_json(plan: &ServePlan) -> Value {
         "cache": plan.cache.folder,
         "capacity_bytes": plan.cache.capacity_bytes,
         "free_floor_bytes": plan.cache.free_floor_bytes,
-        "policy": match plan.cache.policy { Policy::Pin => "pin", Policy::Lru => "lru", Policy::Plan => "plan" },
+        "policy": plan.cache.policy.name(),
         "idle_exit_seconds": plan.idle_exit.map_or(0, |time| time.as_secs()),
         "origin_reads": plan.origin_reads,
         "max_links": plan.max_links,
