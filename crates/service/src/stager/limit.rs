@@ -10,8 +10,8 @@ const FIRST: usize = 16;
 const LEAST: usize = 4;
 /// A median this much over the best one seen means that requests queue at the origin.
 const TOLERANCE: f64 = 2.0;
-/// How slowly a best median that was seen long ago is forgotten, for each judgement.
-const FORGET: f64 = 1.002;
+/// How slowly a best median that was seen before is forgotten, for each judgement.
+const FORGET: f64 = 1.05;
 
 /// A limit that follows the gradient of latency: it rises while more reads at one time do not make
 /// each slower, and falls when they do. Medians, since one slow read in a hundred is the tail of the
@@ -53,7 +53,12 @@ impl FlightLimit {
         // A read of almost no time is noise to a ratio.
         let median = self.times[SAMPLE / 2].max(50e-6);
         self.times.clear();
-        self.best = (self.best * FORGET).min(median);
+        if self.limit <= FIRST as f64 {
+            // Only while few are in progress is a longer time the origin's own. To forget among
+            // many would take their queue for the origin, and the limit would rise for ever.
+            self.best *= FORGET;
+        }
+        self.best = self.best.min(median);
         let gradient = (TOLERANCE * self.best / median).clamp(0.5, 1.0);
         let room_to_probe = self.limit.sqrt();
         let next = self.limit * gradient + room_to_probe;
@@ -89,6 +94,27 @@ mod tests {
     fn it_stays_near_what_the_origin_serves_at_one_time() {
         let settled = settle(16, 4000);
         assert!((16..=80).contains(&settled), "{settled}");
+    }
+
+    #[test]
+    fn a_long_run_does_not_wear_it_out() {
+        let settled = settle(16, 400_000);
+        assert!((16..=80).contains(&settled), "{settled}");
+    }
+
+    #[test]
+    fn reads_that_were_fast_once_do_not_hold_it_down() {
+        let mut limit = FlightLimit::new(64);
+        let mut hear = |micros, reads| {
+            (0..reads).for_each(|_| limit.heard(Duration::from_micros(micros), limit.now()));
+            limit.now()
+        };
+        hear(50, 100);
+        assert_eq!(
+            hear(8000, 6000),
+            64,
+            "what a cache gave is no measure of the origin"
+        );
     }
 
     #[test]
