@@ -43,12 +43,17 @@ class Extent:
         return Extent(first, end - first)
 
 
-def write_groups(file: Path, field: str, count: int, length: int, seed: int) -> list[Extent]:
-    """An HDF5 file of `count` groups, each with one contiguous array of `length` bytes."""
+def write_groups(
+    file: Path, field: str, count: int, length: int, seed: int, *, first: int = 0
+) -> list[Extent]:
+    """An HDF5 file of `count` groups, each with one contiguous array of `length` bytes.
+
+    Their names count from `first`.
+    """
     random = np.random.default_rng(seed)
     extents = []
     with h5py.File(file, "w") as out:
-        for number in range(count):
+        for number in range(first, first + count):
             values = random.integers(0, 1 << 62, length // 8, dtype=np.uint64)
             array = out.create_dataset(f"s{number:06}/{field}", data=values)
             extents.append(Extent(array.id.get_offset(), length))

@@ -26,11 +26,15 @@ class Row:
     better: Literal["lower", "higher"] = "lower"
     value: float | None = None
     unit: str | None = None
+    # Why it was not measured, if it was not: then no other figure means anything.
+    skipped: str | None = None
     conditions: dict[str, Any] = field(default_factory=dict)
 
     @property
     def is_met(self) -> bool:
-        """True if the ratio is on the good side of its target, or on it."""
+        """True if the ratio is on the good side of its target, or on it, or was not measured."""
+        if self.skipped is not None:
+            return True
         if self.better == "lower":
             return self.ratio <= self.target
         return self.ratio >= self.target
@@ -47,9 +51,16 @@ class Row:
             "spread": self.spread,
             "conditions": self.conditions,
         }
+        if self.skipped is not None:
+            row["skipped"] = self.skipped
         if self.value is not None:
             row |= {"value": self.value, "unit": self.unit}
         return row
+
+
+def skipped(name: str, reason: str) -> Row:
+    """The row of what cannot be measured on this machine."""
+    return Row(name, ratio=0.0, target=0.0, n=0, baseline="none", spread=0.0, skipped=reason)
 
 
 def write(file: Path, rows: Iterable[Row]) -> None:
@@ -66,6 +77,9 @@ def table(rows: Iterable[Row]) -> str:
         f"{'forebay':>10}{'baseline':>10}{'ping-pong':>11}  against"
     ]
     for row in rows:
+        if row.skipped is not None:
+            lines.append(f"{row.name:<26}{'skipped':>8}  {row.skipped}")
+            continue
         limit = f"{'≤' if row.better == 'lower' else '≥'} {row.target:g}"
         times = [_time(row.conditions.get(name)) for name in TIMES]
         lines.append(

@@ -12,10 +12,14 @@ from pathlib import Path
 from typing import NoReturn
 
 from bench import (
+    ahead,
     cold_sample,
+    evict,
     origin_bytes,
+    resume,
     row,
     small_sample,
+    stager_cpu,
     warm_batch,
     warm_sample,
     warm_view_sum,
@@ -31,6 +35,10 @@ ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "warm_batch": warm_batch.measure,
     "cold_sample": cold_sample.measure,
     "origin_bytes": origin_bytes.measure,
+    "ahead": ahead.measure,
+    "evict": evict.measure,
+    "resume": resume.measure,
+    "stager_cpu": stager_cpu.measure,
 }
 
 

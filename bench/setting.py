@@ -6,16 +6,19 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 
 import forebay
 from bench import data
 from bench.ping_pong import PingPong
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,10 @@ class Setting:
     def size(self, whole: int, quick: int) -> int:
         """A number of things: `quick` of them in a quick run."""
         return quick if self.quick else whole
+
+    def enter(self, context: AbstractContextManager[T]) -> T:
+        """What the context gives; it ends when the benchmarks do."""
+        return self._at_end.enter_context(context)
 
     def close(self) -> None:
         """Stop what the rows share."""

@@ -14,11 +14,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from bench import row
+from bench import belady, row, scene
 from bench.ping_pong import PingPong
 from bench.rounds import alternate, centre
 from bench.row import Row
 from bench.run import ROWS
+from bench.setting import prepared
 
 TREE = Path(__file__).parents[2]
 SCHEMA = {
@@ -32,7 +33,24 @@ SCHEMA = {
     "conditions": dict,
 }
 # A benchmark may have variants, each of them a row.
-EXPECTED = {*ROWS, "cold_sample_two_extents"}
+VARIANTS = {
+    "cold_sample": {"cold_sample", "cold_sample_two_extents"},
+    "ahead": {
+        "ahead_epoch1",
+        "ahead_epoch2",
+        "ahead_wall",
+        "ahead_speedup",
+        "ahead_speedup_epoch2",
+    },
+    "evict": {"evict_plan_25", "evict_plan_50", "evict_plan_75", "evict_pin"},
+    "stager_cpu": {"stager_cpu", "stager_cpu_cold"},
+}
+EXPECTED = {name for row in ROWS for name in VARIANTS.get(row, {row})}
+# Those on the emulated tier; where none can be mounted they are skipped and say why.
+TIER = {
+    name for row in ("ahead", "evict", "resume", "stager_cpu") for name in VARIANTS.get(row, {row})
+}
+LATENCIES = EXPECTED - TIER - {"origin_bytes"}
 
 
 def bench(out: Path, *words: str) -> subprocess.CompletedProcess[str]:
@@ -59,6 +77,10 @@ def test_every_row_is_in_the_summary(summary: list[dict[str, Any]]) -> None:
 
 def test_rows_have_the_documented_fields(summary: list[dict[str, Any]]) -> None:
     for found in summary:
+        if "skipped" in found:
+            assert found["name"] in TIER
+            assert scene.why_not() == found["skipped"]
+            continue
         extra = {"value", "unit"} & set(found)
         assert set(found) - extra == set(SCHEMA)
         assert extra in (set(), {"value", "unit"})
@@ -72,12 +94,12 @@ def test_rows_have_the_documented_fields(summary: list[dict[str, Any]]) -> None:
 
 def test_latencies_stand_beside_the_wake_up_cost(summary: list[dict[str, Any]]) -> None:
     for found in summary:
-        if found["name"] != "origin_bytes":
+        if found["name"] in LATENCIES:
             assert all(found["conditions"][name] > 0 for name in row.TIMES)
 
 
 def test_added_times_are_in_proportion_to_their_target(summary: list[dict[str, Any]]) -> None:
-    added = [found for found in summary if "value" in found]
+    added = [found for found in summary if "value" in found and found["name"] in LATENCIES]
     assert {found["name"] for found in added} >= {"small_sample", "cold_sample"}
     for found in added:
         allowed = found["conditions"]["allowed_us"]
@@ -99,6 +121,88 @@ def test_whole_blocks_are_fetched_and_each_once(summary: list[dict[str, Any]]) -
     # 286,000 bytes lie in 5 or 6 blocks of 65,536.
     assert 5 * 65_536 / 286_000 <= found["ratio"] <= 6 * 65_536 / 286_000
     assert 1.0 <= found["conditions"]["whole_epoch_two_extents_ratio"] < found["ratio"]
+
+
+def measured(summary: list[dict[str, Any]], name: str) -> dict[str, Any]:
+    """Conditions of a row on the tier."""
+    (found,) = (found for found in summary if found["name"] == name)
+    if "skipped" in found:
+        pytest.skip(found["skipped"])
+    conditions: dict[str, Any] = found["conditions"]
+    return conditions | {"n": found["n"], "ratio": found["ratio"]}
+
+
+def test_late_iterations_are_named(summary: list[dict[str, Any]]) -> None:
+    for name in ("ahead_epoch1", "ahead_epoch2"):
+        found = measured(summary, name)
+        assert found["n"] == found["samples"] // found["batch"]
+        counted = found["over_window"] - found["over_window_for_the_start_of_workers"]
+        assert found["ratio"] == pytest.approx(counted / found["n"])
+        assert len(found["late"]) == min(found["over_window"], 20)
+        assert found["data_bytes"] >= 4 * found["ranks"] * found["look_ahead_bytes_a_rank"]
+
+
+def test_an_epoch_is_read_from_the_origin_once(summary: list[dict[str, Any]]) -> None:
+    first, second = (measured(summary, f"ahead_epoch{epoch}") for epoch in (1, 2))
+    reads = [each["metrics"]["filled_blocks"] for each in (first, second)]
+    assert reads[0] == reads[1] >= first["data_bytes"] // 65_536
+
+
+def test_no_cache_hits_more_than_is_possible(summary: list[dict[str, Any]]) -> None:
+    for share in (25, 50, 75):
+        found = measured(summary, f"evict_plan_{share}")
+        assert 0 < found["hit_rate_percent"] <= found["belady_percent"] < 100
+        assert sum(found["origin_blocks_an_epoch"]) >= found["blocks"]
+
+
+def test_pinned_blocks_are_not_evicted(summary: list[dict[str, Any]]) -> None:
+    assert measured(summary, "evict_pin")["metrics"]["evicted_blocks"] == 0
+
+
+def test_the_daemon_works_while_its_cpu_time_is_taken(summary: list[dict[str, Any]]) -> None:
+    cold, resident = (measured(summary, name) for name in ("stager_cpu_cold", "stager_cpu"))
+    assert cold["origin_bytes"] > 0 == resident["origin_bytes"]
+    assert cold["core_share_of_threads"]["stager"] > 0
+
+
+def test_without_a_tier_rows_say_why_they_are_skipped(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    with prepared(tmp_path, quick=True, seed=1) as setting:
+        found = [
+            found
+            for name in ("ahead", "evict", "resume", "stager_cpu")
+            for found in ROWS[name](setting)
+        ]
+    assert {each.name for each in found} == TIER
+    assert all(each.is_met and "/dev/fuse" in row.table([each]) for each in found)
+    assert all("/dev/fuse" in each.as_json()["skipped"] for each in found)
+
+
+def best_hits(order: list[int], capacity: int) -> int:
+    """The most hits there can be, by trying every choice."""
+
+    def best(at: int, kept: frozenset[int]) -> int:
+        if at == len(order):
+            return 0
+        block = order[at]
+        if block in kept:
+            return 1 + best(at + 1, kept)
+        choices = [kept]
+        if len(kept) < capacity:
+            choices.append(kept | {block})
+        choices += [kept - {victim} | {block} for victim in kept]
+        return max(best(at + 1, choice) for choice in choices)
+
+    return best(0, frozenset())
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_belady_is_the_best_there_is(seed: int) -> None:
+    order = np.random.default_rng(seed).integers(0, 5, 9).tolist()
+    for capacity in (1, 2, 3):
+        assert belady.hits([[block] for block in order], capacity) == best_hits(order, capacity)
 
 
 def test_one_row_can_be_run_alone(tmp_path: Path) -> None:
