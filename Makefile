@@ -8,6 +8,8 @@ export PYO3_PYTHON := $(CURDIR)/.venv/bin/python
 PYTHON := .venv/bin/python
 # Arguments of the demo and of the benchmarks, for instance ARGS="--samples 400".
 ARGS ?=
+# How long each fuzz target runs.
+FUZZ_SECONDS ?= 60
 # One row of the benchmarks, by name.
 ONLY ?=
 
@@ -19,7 +21,7 @@ NEXTEST := $(shell command -v cargo-nextest)
 RUST_TESTS := $(if $(NEXTEST),cargo nextest run --no-fail-fast --status-level slow,cargo test --lib --bins --tests --no-fail-fast)
 
 .PHONY: help setup build demo test test-rust test-python lint lint-rust lint-python lint-tree \
-        format bench soak doc clean
+        format bench fuzz soak doc clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,7 +72,10 @@ format: setup ## Put all code in the house format
 bench: build ## Run the comparisons, all or ONLY=name; ratios in out/bench/summary.json
 	@$(PYTHON) -m bench $(if $(ONLY),--only $(ONLY)) $(ARGS)
 
-soak: build ## Run the long random tests
+fuzz: setup ## Feed each decoder random bytes for FUZZ_SECONDS (60)
+	@scripts/fuzz $(FUZZ_SECONDS)
+
+soak: build fuzz ## Run the long random tests
 	@$(RUST_TESTS) --release $(if $(NEXTEST),--run-ignored only --no-tests pass,-- --ignored)
 	@$(PYTEST) -m soak $(PYTHON_TESTS); code=$$?; [ $$code = 0 ] || [ $$code = 5 ]
 

@@ -46,6 +46,11 @@ pub(crate) fn put_text(out: &mut Vec<u8>, text: &str) {
     out.extend_from_slice(&text.as_bytes()[..end]);
 }
 
+pub(crate) fn put_optional_text(out: &mut Vec<u8>, text: Option<&str>) {
+    out.push(u8::from(text.is_some()));
+    put_text(out, text.unwrap_or(""));
+}
+
 /// Takes values off the front of a payload.
 pub(crate) struct Take<'a>(pub(crate) &'a [u8]);
 
@@ -105,6 +110,15 @@ impl<'a> Take<'a> {
         let text = std::str::from_utf8(self.bytes(len)?);
         text.map(str::to_owned)
             .map_err(|_| WireError::Malformed("text is not UTF-8"))
+    }
+
+    /// A flag, and text that is empty where the flag says that there is none.
+    pub(crate) fn optional_text(&mut self) -> Result<Option<String>, WireError> {
+        match (self.flag()?, self.text()?) {
+            (true, text) => Ok(Some(text)),
+            (false, text) if text.is_empty() => Ok(None),
+            (false, _) => Err(WireError::Malformed("text where there is none")),
+        }
     }
 
     /// Everything that is left; a payload's own bound is the only one.

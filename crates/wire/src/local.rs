@@ -1,7 +1,7 @@
 //! What a client asks its node's daemon, and the answers.
 
 use crate::WireError;
-use crate::codec::{Take, put_text};
+use crate::codec::{Take, put_optional_text, put_text};
 use crate::frame::frame;
 
 /// Most ranges in one request; a larger one is sent in parts.
@@ -120,8 +120,7 @@ impl Request {
                 generation,
             } => frame(0x01, |out| {
                 put_text(out, index);
-                out.push(u8::from(root.is_some()));
-                put_text(out, root.as_deref().unwrap_or(""));
+                put_optional_text(out, root.as_deref());
                 out.extend_from_slice(&generation.to_le_bytes());
             }),
             Self::Stage {
@@ -147,8 +146,7 @@ impl Request {
             } => frame(0x06, |out| {
                 out.extend_from_slice(&dataset.to_le_bytes());
                 put_text(out, plan);
-                out.push(u8::from(next.is_some()));
-                put_text(out, next.as_deref().unwrap_or(""));
+                put_optional_text(out, next.as_deref());
             }),
         }
     }
@@ -159,10 +157,10 @@ impl Request {
         let request = match kind {
             0x01 => {
                 let index = from.text()?;
-                let (has_root, root) = (from.flag()?, from.text()?);
+                let root = from.optional_text()?;
                 Self::Open {
                     index,
-                    root: has_root.then_some(root),
+                    root,
                     generation: from.u128()?,
                 }
             }
@@ -186,11 +184,11 @@ impl Request {
             0x05 => Self::Stop,
             0x06 => {
                 let (dataset, plan) = (from.u32()?, from.text()?);
-                let (has_next, next) = (from.flag()?, from.text()?);
+                let next = from.optional_text()?;
                 Self::Follow {
                     dataset,
                     plan,
-                    next: has_next.then_some(next),
+                    next,
                 }
             }
             _ => return Err(WireError::Kind(kind)),

@@ -150,3 +150,17 @@ fn ranges_that_cannot_exist_are_refused() {
         assert!(Request::decode(0x03, &payload).is_err());
     }
 }
+
+#[test]
+fn text_beside_a_flag_that_denies_it_is_refused() {
+    let follow = Request::Follow {
+        dataset: 1,
+        plan: "p".into(),
+        next: Some("q".into()),
+    };
+    let mut frame = follow.encode();
+    let flag = frame.len() - 6;
+    frame[flag] = 0;
+    let (header, payload) = split(&frame);
+    assert!(Request::decode(header.kind, payload).is_err());
+}
