@@ -9,6 +9,7 @@ use forebay_origin::{IndexFile, PosixOrigin};
 
 use crate::Failure;
 use crate::ls::written;
+use crate::output::hinted;
 
 /// Write one field of one sample, decoded, to stdout. It is read from the origin, not the cache.
 #[derive(Args)]
@@ -49,7 +50,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             source,
             ..
         }) => written(Err(source)),
-        Err(error) => Err(error.into()),
+        Err(error) => Err(hinted(error)),
     }
 }
 

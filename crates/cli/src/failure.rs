@@ -1,6 +1,7 @@
 //! How a command fails: what happened to which thing, why, and a hint when there is one.
 
 use std::error::Error;
+use std::fmt;
 use std::process::ExitCode;
 
 /// A command that did not do what it was asked.
@@ -37,11 +38,18 @@ impl Failure {
 
     /// Prints it and gives the exit code.
     pub(crate) fn show(&self) -> ExitCode {
-        eprintln!("error: {}", self.message);
-        if let Some(hint) = &self.hint {
-            eprintln!("\nhint: {hint}");
-        }
+        eprintln!("{self}");
         ExitCode::from(if self.usage { 2 } else { 1 })
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "error: {}", self.message)?;
+        match &self.hint {
+            Some(hint) => write!(f, "\n\nhint: {hint}"),
+            None => Ok(()),
+        }
     }
 }
 

@@ -7,7 +7,8 @@ use forebay_indexer::{FlattenRequest, FlattenSource, flatten};
 use serde_json::json;
 
 use crate::Failure;
-use crate::index::{SampleArguments, bytes};
+use crate::index::{SampleArguments, bytes, flattened, refuse_flattened};
+use crate::output::{count, hinted};
 use crate::progress::Bar;
 
 /// Rewrite samples, decoded, into packed shards, so that one range holds each of them.
@@ -30,30 +31,39 @@ pub(crate) struct Arguments {
 
 impl Arguments {
     fn source(&self) -> Result<FlattenSource, Failure> {
-        match self.inputs.as_slice() {
-            [path]
-                if path
-                    .extension()
-                    .is_some_and(|extension| extension == "forebay") =>
-            {
-                Ok(FlattenSource::Index {
-                    path: path.clone(),
-                    root: self.samples.root(),
-                })
-            }
-            inputs => {
-                let unwritten = self.output.join("index.forebay");
-                Ok(FlattenSource::Inputs(
-                    self.samples.request(inputs.to_vec(), unwritten)?,
-                ))
-            }
+        let Some(path) = self.index() else {
+            refuse_flattened(&self.inputs)?;
+            let unwritten = self.output.join("index.forebay");
+            let request = self.samples.request(self.inputs.clone(), unwritten)?;
+            return Ok(FlattenSource::Inputs(request));
+        };
+        match self.samples.of_files().as_slice() {
+            [] => Ok(FlattenSource::Index {
+                path,
+                root: self.samples.root(),
+            }),
+            given => Err(Failure::usage(format!(
+                "`{}` is an index, which says already what a sample is: {} cannot change it",
+                path.display(),
+                given.join(", ")
+            ))
+            .hint("give them to `forebay index`, or flatten the files themselves")),
         }
+    }
+
+    /// The index to flatten, where one is named: it, or the folder that holds it.
+    fn index(&self) -> Option<PathBuf> {
+        let [path] = self.inputs.as_slice() else {
+            return None;
+        };
+        let named = path.extension().is_some_and(|end| end == "forebay") && !path.is_dir();
+        named.then(|| path.clone()).or_else(|| flattened(path))
     }
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let request = FlattenRequest::new(arguments.source()?, arguments.output.clone());
-    let summary = flatten(&request, &Bar::default())?;
+    let summary = flatten(&request, &Bar::default()).map_err(hinted)?;
     if arguments.json {
         let json = json!({
             "index": summary.index,
@@ -67,18 +77,16 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         println!("{json}");
     } else {
         eprintln!(
-            "flattened {} samples into {} shards ({}) in {:.2} s\nwrote `{}`",
-            summary.samples,
-            summary.shards,
+            "flattened {} into {} ({}) in {:.2} s\nwrote `{}`",
+            count(summary.samples, "sample"),
+            count(summary.shards, "shard"),
             bytes(summary.bytes),
             summary.seconds,
             summary.index.display()
         );
         if summary.shards_reused > 0 {
-            eprintln!(
-                "{} shards were complete from an earlier run",
-                summary.shards_reused
-            );
+            let reused = count(summary.shards_reused, "shard");
+            eprintln!("of them {reused} complete from an earlier run");
         }
     }
     Ok(())

@@ -1,6 +1,6 @@
 //! `forebay index`
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use forebay_dataset::BlockSize;
@@ -8,6 +8,7 @@ use forebay_indexer::{Format, IndexRequest, IndexSummary, Labels, SampleRule, in
 use serde_json::json;
 
 use crate::Failure;
+use crate::output::{count, may_hold_index};
 use crate::progress::Bar;
 
 /// Find the samples in files where they lie, and write an index of them. Nothing is rewritten.
@@ -60,12 +61,33 @@ pub(crate) struct SampleArguments {
     /// Folder that paths in the index are relative to [default: the one that holds all inputs]
     #[arg(long)]
     root: Option<PathBuf>,
-    /// Unit of caching in bytes, a power of two
+    /// Unit of caching in bytes, a power of two from 4096 to 16777216
     #[arg(long, default_value_t = BlockSize::DEFAULT.bytes())]
     block_size: u32,
 }
 
 impl SampleArguments {
+    /// The options given that say how files are read, and so do not go with an index.
+    pub(crate) fn of_files(&self) -> Vec<&'static str> {
+        let given = [
+            ("--sample", !self.patterns.is_empty()),
+            ("--format", self.format.is_some()),
+            ("--files", self.files),
+            ("--labels", self.labels.is_some()),
+            ("--verify-data", self.verify_data),
+            ("--fields", !self.fields.is_empty()),
+            ("--skip-incomplete", self.skip_incomplete),
+            (
+                "--block-size",
+                self.block_size != BlockSize::DEFAULT.bytes(),
+            ),
+        ];
+        given
+            .into_iter()
+            .filter_map(|(name, given)| given.then_some(name))
+            .collect()
+    }
+
     /// Folder of the origin's files, where one is named.
     pub(crate) fn root(&self) -> Option<PathBuf> {
         self.root.clone()
@@ -98,6 +120,8 @@ impl SampleArguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    may_hold_index(&arguments.output)?;
+    refuse_flattened(&arguments.inputs)?;
     let request = arguments
         .samples
         .request(arguments.inputs.clone(), arguments.output.clone())?;
@@ -108,6 +132,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         eprintln!("{}", words(&summary, &request));
     }
     Ok(())
+}
+
+/// A folder that `forebay flatten` wrote has an index. Found out, its files would be the samples.
+pub(crate) fn refuse_flattened(inputs: &[PathBuf]) -> Result<(), Failure> {
+    match inputs.iter().find_map(|input| flattened(input)) {
+        None => Ok(()),
+        Some(index) => Err(Failure::usage(format!(
+            "there is an index of these samples already: `{}`",
+            index.display()
+        ))
+        .hint("use that index as it is, or index the files that were flattened")),
+    }
+}
+
+/// The index in a folder that `forebay flatten` wrote.
+pub(crate) fn flattened(folder: &Path) -> Option<PathBuf> {
+    let index = folder.join("index.forebay");
+    (folder.join("flatten.json").is_file() && index.is_file()).then_some(index)
 }
 
 fn json(summary: &IndexSummary, request: &IndexRequest) -> serde_json::Value {
@@ -136,9 +178,9 @@ fn words(summary: &IndexSummary, request: &IndexRequest) -> String {
         .iter()
         .map(|field| format!("{} {}", field.name, field.dtype));
     let mut text = format!(
-        "indexed {} samples in {} files ({}) in {:.2} s\nfields: {}\nwrote `{}` ({})",
-        summary.samples,
-        summary.segments,
+        "indexed {} in {} ({}) in {:.2} s\nfields: {}\nwrote `{}` ({})",
+        count(summary.samples, "sample"),
+        count(summary.segments, "file"),
         bytes(summary.origin_bytes),
         summary.seconds,
         fields.collect::<Vec<_>>().join(", "),
@@ -151,8 +193,8 @@ fn words(summary: &IndexSummary, request: &IndexRequest) -> String {
     }
     if summary.skipped > 0 {
         text.push_str(&format!(
-            "\nleft out {} incomplete samples",
-            summary.skipped
+            "\nleft out {}",
+            count(summary.skipped, "incomplete sample")
         ));
     }
     text

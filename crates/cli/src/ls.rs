@@ -10,6 +10,7 @@ use forebay_origin::IndexFile;
 use serde_json::json;
 
 use crate::Failure;
+use crate::output::count;
 
 /// List the samples of an index: position, key, fields with their shapes, files that hold them.
 #[derive(Args)]
@@ -28,11 +29,11 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let index = IndexFile::open(&arguments.index)?;
     if !arguments.json {
         eprintln!(
-            "{} samples of {} fields in {} files below `{}`, generation {:032x}",
-            index.len(),
-            index.fields().len(),
-            index.segment_count(),
-            index.root(),
+            "{} of {} in {} below `{}`, generation {:032x}",
+            count(index.len(), "sample"),
+            count(index.fields().len() as u64, "field"),
+            count(u64::from(index.segment_count()), "file"),
+            index.resolve_root(None).display(),
             index.generation()
         );
     }

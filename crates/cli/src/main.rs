@@ -8,6 +8,7 @@ mod failure;
 mod flatten;
 mod index;
 mod ls;
+mod output;
 mod progress;
 mod report;
 mod serve;

@@ -41,6 +41,10 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let window = arguments.window.map_or(Window::OwnEpoch, Window::Given);
     let summary = run.summary(&window, arguments.baseline.as_deref());
     if let Some(path) = &arguments.output {
+        if path.exists() && path.canonicalize().ok() == arguments.records.canonicalize().ok() {
+            let message = format!("the page would replace the records `{shown}`");
+            return Err(Failure::usage(message).hint("name another file with --output"));
+        }
         let options = report::ReportOptions {
             title: arguments.title.clone(),
             window,
@@ -60,7 +64,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
 
 /// The page is there whole or not at all.
 fn write_whole(path: &Path, page: &str) -> Result<(), Failure> {
-    let partial = path.with_extension("partial");
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
     let written = File::create(&partial)
         .and_then(|mut file| file.write_all(page.as_bytes()))
         .and_then(|()| std::fs::rename(&partial, path));

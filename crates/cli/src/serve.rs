@@ -1,6 +1,7 @@
 //! `forebay serve`
 
-use std::fs::OpenOptions;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -10,6 +11,7 @@ use forebay_residency::NodePaths;
 use forebay_service::{PlanError, ServePlan, ServeSettings, Served, Source, serve};
 
 use crate::Failure;
+use crate::status::NO_FOLDER;
 
 /// A log that grew past this is begun anew.
 const LOG_BYTES: u64 = 1 << 20;
@@ -59,7 +61,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let plan = plan(arguments)?;
+    let plan = plan(arguments).inspect_err(|failure| {
+        if arguments.detach {
+            log(arguments.cache.as_deref(), failure);
+        }
+    })?;
     if arguments.detach {
         return detach(&plan);
     }
@@ -117,7 +123,10 @@ fn plan(arguments: &Arguments) -> Result<ServePlan, Failure> {
                     path.display()
                 ))
             })?;
-            ServeSettings::from_toml(&text).map_err(broken)?
+            ServeSettings::from_toml(&text).map_err(|error| {
+                let shown = path.display();
+                Failure::usage(format!("configuration `{shown}`: {error}").trim_end())
+            })?
         }
     };
     let env = ServeSettings::from_env(|name| std::env::var(name).ok()).map_err(broken)?;
@@ -127,6 +136,9 @@ fn plan(arguments: &Arguments) -> Result<ServePlan, Failure> {
         (Source::File, file),
     ];
     let default = NodePaths::default_folder(|name| std::env::var_os(name));
+    if default.is_none() && layers.iter().all(|(_, layer)| layer.cache.is_none()) {
+        return Err(Failure::usage(NO_FOLDER));
+    }
     ServePlan::resolve(&layers, default, room).map_err(broken)
 }
 
@@ -158,6 +170,27 @@ fn allocated(folder: &Path) -> u64 {
     entries.flatten().map(bytes).sum()
 }
 
+fn open_log(paths: &NodePaths) -> io::Result<File> {
+    let fresh = std::fs::metadata(paths.log()).is_ok_and(|log| log.len() > LOG_BYTES);
+    OpenOptions::new()
+        .create(true)
+        .append(!fresh)
+        .write(true)
+        .truncate(fresh)
+        .mode(0o600)
+        .open(paths.log())
+}
+
+/// A client that starts a daemon hears no words of it and sends its user to the log. So the log has
+/// to have them, wrong settings too.
+fn log(cache: Option<&Path>, failure: &Failure) {
+    let Some(Ok(folder)) = cache.map(std::path::absolute) else {
+        return;
+    };
+    // Where the log cannot be written there is stderr, which has the same words.
+    let _ = open_log(&NodePaths::new(folder)).and_then(|mut log| writeln!(log, "{failure}"));
+}
+
 /// Starts the daemon in the background and ends, so that no client is its parent.
 fn detach(plan: &ServePlan) -> Result<(), Failure> {
     let paths = plan.paths();
@@ -167,20 +200,12 @@ fn detach(plan: &ServePlan) -> Result<(), Failure> {
             paths.folder().display()
         ))
     })?;
-    let fresh = std::fs::metadata(paths.log()).is_ok_and(|log| log.len() > LOG_BYTES);
-    let log = OpenOptions::new()
-        .create(true)
-        .append(!fresh)
-        .write(true)
-        .truncate(fresh)
-        .mode(0o600)
-        .open(paths.log())
-        .map_err(|error| {
-            Failure::new(format!(
-                "cannot write log `{}`: {error}",
-                paths.log().display()
-            ))
-        })?;
+    let log = open_log(&paths).map_err(|error| {
+        Failure::new(format!(
+            "cannot write log `{}`: {error}",
+            paths.log().display()
+        ))
+    })?;
     let arguments = std::env::args_os()
         .skip(1)
         .filter(|argument| argument != "--detach");

@@ -10,7 +10,11 @@ use serde_json::Value;
 
 use crate::Failure;
 use crate::index::bytes;
+use crate::output::count;
 
+/// What is wrong where neither a flag nor a variable leads to a cache folder.
+pub(crate) const NO_FOLDER: &str =
+    "no cache folder: name one with --cache, or set FOREBAY_CACHE or HOME";
 /// How long a daemon may take to answer.
 const DEADLINE: Duration = Duration::from_secs(10);
 
@@ -40,9 +44,7 @@ fn folder(named: Option<&PathBuf>) -> Result<PathBuf, Failure> {
     let found = named
         .cloned()
         .or_else(|| NodePaths::default_folder(|name| std::env::var_os(name)));
-    found.ok_or_else(|| {
-        Failure::usage("no cache folder: name one with --cache, or set FOREBAY_CACHE")
-    })
+    found.ok_or_else(|| Failure::usage(NO_FOLDER))
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -73,14 +75,14 @@ fn number(value: &Value) -> u64 {
 fn words(status: &Value) -> String {
     let size = |name: &str| bytes(number(&status[name]));
     let mut text = format!(
-        "daemon {} ({}), up {:.0} s, {} clients\n\
+        "daemon {} ({}), up {:.0} s, {}\n\
          cache `{}`: {} of {} used, policy {}\n\
          asked {}: {} resident at first look, {} read through\n\
          read from the origin {}\n",
         status["pid"],
         status["version"].as_str().unwrap_or("?"),
         status["uptime_seconds"].as_f64().unwrap_or(0.0),
-        status["links"],
+        count(number(&status["links"]), "client"),
         status["plan"]["cache"].as_str().unwrap_or("?"),
         size("used_bytes"),
         bytes(number(&status["plan"]["capacity_bytes"])),
@@ -93,9 +95,9 @@ fn words(status: &Value) -> String {
     for dataset in status["datasets"].as_array().into_iter().flatten() {
         let resident = number(&dataset["resident_blocks"]) * number(&dataset["block_bytes"]);
         text.push_str(&format!(
-            "data set `{}`: {} samples, {} resident\n",
+            "data set `{}`: {}, {} resident\n",
             dataset["index"].as_str().unwrap_or("?"),
-            dataset["samples"],
+            count(number(&dataset["samples"]), "sample"),
             bytes(resident),
         ));
     }

@@ -7,6 +7,7 @@ use forebay_indexer::{VerifyReport, VerifyRequest, verify};
 use serde_json::json;
 
 use crate::Failure;
+use crate::output::count;
 use crate::progress::Bar;
 
 /// Check an index, and compare every file of the origin with what it recorded.
@@ -43,10 +44,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match report.faults {
         0 => Ok(()),
         faults => Err(Failure::new(format!(
-            "`{}` and its files have {faults} faults",
-            arguments.index.display()
+            "`{}` and its files have {}",
+            arguments.index.display(),
+            count(faults, "fault")
         ))
-        .hint("index changed files again; `forebay cat` reads single samples")),
+        .hint(
+            "files that lie elsewhere: name their folder with --root; files that changed, or a \
+             damaged index: index them again",
+        )),
     }
 }
 
@@ -63,10 +68,15 @@ fn json(report: &VerifyReport) -> serde_json::Value {
 }
 
 fn words(report: &VerifyReport) -> String {
-    let mut text = format!(
-        "verified {} samples in {} files in {:.2} s",
-        report.samples, report.segments, report.seconds
-    );
+    // Only what is without a fault has been verified.
+    let done = if report.faults == 0 {
+        "verified"
+    } else {
+        "checked"
+    };
+    let samples = count(report.samples, "sample");
+    let files = count(report.segments, "file");
+    let mut text = format!("{done} {samples} in {files} in {:.2} s", report.seconds);
     if report.read > 0 {
         text.push_str(&format!(
             "; read {} of them, {} with a checksum",

@@ -157,3 +157,57 @@ fn damage(index: &Path) {
     *bytes.last_mut().unwrap() ^= 1;
     fs::write(index, bytes).unwrap();
 }
+
+#[test]
+fn an_index_replaces_nothing_but_an_index() {
+    let (temp, index) = indexed();
+    let data = temp.path().join("data");
+    let root = data.to_str().unwrap();
+    let sample = data.join("dog/0");
+    for output in [&sample, &data] {
+        let found = forebay(&["index", root, "-o", output.to_str().unwrap()]);
+        assert_eq!(found.status.code(), Some(2), "{}", text(&found.stderr));
+        assert!(text(&found.stderr).contains("\nhint: "));
+    }
+    assert_eq!(fs::read(&sample).unwrap(), b"three");
+    for content in [fs::read(&index).unwrap(), b"FBINDEX\0cut".to_vec(), vec![]] {
+        fs::write(&index, content).unwrap();
+        assert!(forebay(&["index", root, "-o", &index]).status.success());
+    }
+}
+
+#[test]
+fn a_flattened_folder_stands_for_its_index() {
+    let (temp, index) = indexed();
+    let path = |name: &str| temp.path().join(name).to_str().unwrap().to_owned();
+    let flat = path("flat");
+    assert!(forebay(&["flatten", &index, "-o", &flat]).status.success());
+    let again = forebay(&["flatten", &flat, "-o", &path("again"), "--json"]);
+    let summary: serde_json::Value = serde_json::from_slice(&again.stdout).unwrap();
+    assert_eq!(summary["samples"], 3);
+    let found = forebay(&["index", &flat, "-o", &path("x.forebay")]);
+    assert_eq!(found.status.code(), Some(2));
+    assert!(text(&found.stderr).contains("flat/index.forebay"));
+}
+
+#[test]
+fn what_an_index_says_is_not_said_again() {
+    let (temp, index) = indexed();
+    let output = temp.path().join("flat");
+    let output = output.to_str().unwrap();
+    let found = forebay(&["flatten", &index, "-o", output, "--fields", "data"]);
+    assert_eq!(found.status.code(), Some(2));
+    assert!(text(&found.stderr).contains("--fields"));
+    assert!(!Path::new(output).exists());
+}
+
+#[test]
+fn a_daemon_that_is_refused_says_so_in_the_log() {
+    let temp = tempfile::tempdir().unwrap();
+    let cache = temp.path().to_str().unwrap();
+    let found = forebay(&["serve", "--cache", cache, "--detach", "--policy", "fifo"]);
+    assert_eq!(found.status.code(), Some(2));
+    let log = fs::read_to_string(temp.path().join("daemon.log")).unwrap();
+    assert_eq!(log, text(&found.stderr));
+    assert!(log.contains("`policy` must be"));
+}
