@@ -76,7 +76,7 @@ def open(
         deadline_s: longest wait for the daemon, in seconds.
         capacity: bytes that the cache may take, or text such as `"500 GiB"`, for a daemon that
             this call starts; one that runs already keeps its own.
-        policy: `"lru"` or `"pin"`, likewise.
+        policy: `"plan"`, `"lru"` or `"pin"`, likewise.
         start_daemon: start the node's daemon where none serves the cache folder. Without one,
             resident samples are read from the cache and all others from the origin.
 
@@ -104,9 +104,13 @@ def index(
     *,
     sample: str | Sequence[str] = (),
     root: PathLike | None = None,
+    format: str | None = None,
     files: bool = False,
-    fields: Sequence[str] = (),
+    labels: str | None = None,
+    fields: str | Sequence[str] = (),
     skip_incomplete: bool = False,
+    verify_data: bool = False,
+    block_size: int | None = None,
 ) -> dict[str, Any]:
     """Find the samples in files where they lie, and write an index of them.
 
@@ -118,9 +122,13 @@ def index(
         sample: what a sample is, `PATTERN` or `GLOB=PATTERN`; several are joined by key. Found
             out from the files if not given.
         root: folder that paths in the index are relative to.
+        format: what the files are, such as `"tar"`. Found out if not given.
         files: every file is one sample, HDF5 files too.
+        labels: `"folders"` gives each file the number of its class folder as field `label`.
         fields: names of the fields to keep, with `*` and `?`.
         skip_incomplete: leave out samples that lack a field, instead of failing.
+        verify_data: read all data and compare it with the checksums that some formats have.
+        block_size: unit of caching in bytes, a power of two.
 
     Raises:
         ForebayError: the command's own words.
@@ -133,8 +141,12 @@ def index(
     if root is not None:
         words += ["--root", os.fspath(root)]
     if fields:
-        words += ["--fields", ",".join(fields)]
+        words += ["--fields", fields if isinstance(fields, str) else ",".join(fields)]
+    named = {"--format": format, "--labels": labels, "--block-size": block_size}
+    for name, value in named.items():
+        words += [] if value is None else [name, str(value)]
     words += ["--files"] * files + ["--skip-incomplete"] * skip_incomplete
+    words += ["--verify-data"] * verify_data
     summary: dict[str, Any] = json.loads(run_command(words))
     return summary
 

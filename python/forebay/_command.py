@@ -35,7 +35,10 @@ def run_command(words: Sequence[str]) -> str:
     command = find_command()
     if command is None:
         raise make("unavailable", "cannot find the `forebay` command: put it on PATH")
-    done = subprocess.run([command, *words], capture_output=True, text=True, check=False)
+    try:
+        done = subprocess.run([command, *words], capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise make("unavailable", f"cannot run `{command}`: {error.strerror}") from error
     if done.returncode != 0:
         raise _failure(done.stderr)
     return done.stdout

@@ -70,7 +70,10 @@ class Dataset(_native.Dataset):
         made.fields = tuple(Field(name, np.dtype(kind)) for name, kind in made.field_types())
         made._kinds = [(field.name, field.dtype, field.dtype.itemsize) for field in made.fields]
         if made.warning is not None and start_daemon:
-            message = f"reading the origin directly, without a cache: {made.warning}"
+            message = (
+                f"reading the origin directly, without a cache: no daemon for cache folder "
+                f"`{made.cache}`: {made.warning}"
+            )
             warnings.warn(message, RuntimeWarning, stacklevel=3)
         return made
 

@@ -154,7 +154,8 @@ class Sampler(torch.utils.data.Sampler[int]):
         """
         if _count("consumed", consumed) > self.remaining:
             raise ValueError(
-                f"`consumed` is {consumed}, but this iteration has {self.remaining} samples a rank"
+                f"`consumed` is {consumed}, but this iteration has {self.remaining} samples a rank: "
+                "count samples, not batches of full size; the last batch may be smaller"
             )
         position = self._start + consumed * self.world_size
         if consumed == self.remaining:
@@ -302,8 +303,12 @@ class Dataset(torch.utils.data.Dataset[Any]):
         cache: cache folder on node-local storage, if not the default.
         transform: called with each sample; its result is what the data set returns. Under spawn
             and forkserver it must pickle.
-        fields: names of the fields to return, if not all.
+        fields: name or names of the fields to return, if not all.
         as_tensor: `False` returns numpy arrays.
+
+    Samples of one batch may differ in size, as atoms, images and texts do. PyTorch's own
+    `default_collate` stacks equal sizes only and fails on others: decode, pad or crop them in
+    `transform`, or give the loader a `collate_fn`.
 
     Tensors share memory with the arrays that were read. An array that is read-only is copied
     first, because writing to a tensor over it would crash; fields that torch has no type for
@@ -322,12 +327,12 @@ class Dataset(torch.utils.data.Dataset[Any]):
         root: str | os.PathLike[str] | None = None,
         cache: str | os.PathLike[str] | None = None,
         transform: Callable[[Sample], Any] | None = None,
-        fields: Sequence[str] | None = None,
+        fields: str | Sequence[str] | None = None,
         as_tensor: bool = True,
     ) -> None:
         self.source = _opened(source, root, cache)
         self.transform = transform
-        self.fields = None if fields is None else tuple(fields)
+        self.fields = _names(fields)
         self.as_tensor = as_tensor
 
     def __len__(self) -> int:
@@ -342,8 +347,11 @@ class Dataset(torch.utils.data.Dataset[Any]):
         return [self._finish(arrays) for arrays in self.source.read_batch(indices)]
 
     def _finish(self, arrays: Mapping[str, Array]) -> Any:
-        names = arrays.keys() if self.fields is None else self.fields
-        sample = {name: _tensor(arrays[name]) if self.as_tensor else arrays[name] for name in names}
+        if self.fields is not None:
+            arrays = _chosen(arrays, self.fields)
+        sample = {
+            name: _tensor(array) if self.as_tensor else array for name, array in arrays.items()
+        }
         return sample if self.transform is None else self.transform(sample)
 
 
@@ -365,6 +373,20 @@ def _opened(
     if root is not None or cache is not None:
         raise TypeError("`root` and `cache` go with a path: this data set is already open")
     return source
+
+
+def _chosen(arrays: Mapping[str, Array], names: Sequence[str]) -> Mapping[str, Array]:
+    try:
+        return {name: arrays[name] for name in names}
+    except KeyError as error:
+        raise KeyError(f"samples have no field {error}: they have {', '.join(arrays)}") from None
+
+
+def _names(fields: str | Sequence[str] | None) -> tuple[str, ...] | None:
+    """Names of fields; a lone name is not a sequence of letters."""
+    if fields is None:
+        return None
+    return (fields,) if isinstance(fields, str) else tuple(fields)
 
 
 def _tensor(array: Array) -> torch.Tensor | Array:
@@ -421,7 +443,9 @@ def _from_environment(name: str, otherwise: int) -> int:
         raise ValueError(f"environment variable `{name}` is `{text}`, not a number") from None
 
 
-def _check_state(state: Mapping[str, Any]) -> None:
+def _check_state(state: Any) -> None:
+    if not isinstance(state, Mapping):
+        raise ValueError(f"sampler state is {state!r}, but must be what `state_dict` returned")
     version = state.get("version")
     if version != _STATE_VERSION:
         raise ValueError(

@@ -17,7 +17,18 @@ from worlds import World
 import forebay
 from forebay._command import find_command
 
-COMMANDS = ("index", "flatten", "serve", "status", "stop", "emulate", "report")
+COMMANDS = (
+    "index",
+    "flatten",
+    "ls",
+    "cat",
+    "verify",
+    "serve",
+    "status",
+    "stop",
+    "emulate",
+    "report",
+)
 
 
 def failed(done: subprocess.CompletedProcess[str], code: int = 1) -> str:
@@ -180,3 +191,27 @@ def test_emulate_refuses_what_cannot_be_mounted(tmp_path: Path) -> None:
     (tmp_path / "mount").mkdir()
     said = failed(command("emulate", tmp_path, tmp_path / "mount", "--profile", "floppy"))
     assert "floppy" in said and "lustre" in said
+
+
+def test_python_indexes_as_the_command_does(world: World, tmp_path: Path) -> None:
+    for name in ("data/cat/1", "data/dog/2"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True)
+        path.write_bytes(b"bytes")
+    output = tmp_path / "x.forebay"
+    made = forebay.index(tmp_path / "data", output, format="files", labels="folders")
+    assert made["classes"] == ["cat", "dog"]
+    every = [field["name"] for field in forebay.index(world.root, output)["fields"]]
+    for fields in (every[0], every[:1]):
+        made = forebay.index(world.root, output, fields=fields, block_size=8192)
+        assert [field["name"] for field in made["fields"]] == every[:1]
+    with pytest.raises(forebay.ForebayError, match="block size"):
+        forebay.index(world.root, output, block_size=1000)
+
+
+def test_a_command_that_cannot_be_run_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOREBAY_COMMAND", "/nonexistent")
+    with pytest.raises(forebay.UnavailableError, match="`/nonexistent`"):
+        forebay.index(tmp_path, tmp_path / "x.forebay")
