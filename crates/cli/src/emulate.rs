@@ -78,11 +78,13 @@ enum Ctl {
 enum Action {
     /// Set values, such as read.median_ms=5
     Set {
+        /// `NAME=VALUE`; `status` shows the names
         #[arg(required = true)]
         assignments: Vec<String>,
     },
     /// Add a fault: eio, short, hang or changed
     Fault {
+        /// `eio`: reads fail, `short`: they end early, `hang`: they wait, `changed`: the file is another
         #[arg(value_parser = fault_kind)]
         kind: FaultKind,
         /// Only for paths below the source that match
