@@ -81,7 +81,7 @@ impl Node {
     pub(crate) fn status(&self) -> String {
         status(
             &self.plan,
-            &self.readers.cache,
+            self.readers.cache(),
             self.stager.status(),
             self.started,
             self.links.count(),
@@ -130,11 +130,7 @@ pub fn serve(
         evicts_by_plan: plan.cache.policy == Policy::Plan,
     });
     let node = Arc::new(Node {
-        readers: Readers {
-            cache,
-            pool,
-            hedged_reads: plan.hedged_reads,
-        },
+        readers: Readers::new(cache, pool, plan.hedged_reads),
         stager: stager.map_err(in_folder)?,
         origins: Origins::default(),
         started: Instant::now(),
@@ -150,7 +146,7 @@ pub fn serve(
     drop(listener);
     node.stager.stop();
     node.links.close_and_wait(DRAIN);
-    node.readers.cache.close();
+    node.readers.cache().close();
     Ok(served)
 }
 

@@ -20,6 +20,8 @@ mod settings;
 mod stage;
 mod stager;
 mod status;
+#[cfg(test)]
+mod testing;
 
 pub use daemon::{ServeError, Served, serve};
 pub use settings::{PlanError, ServePlan, ServeSettings, Source, parse_bytes};

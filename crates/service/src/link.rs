@@ -118,7 +118,7 @@ fn answer(
         Request::Distrust { dataset, range } => {
             let open = opened(open, dataset)?;
             for (shard, range) in check_ranges(&open.dataset, &[range])? {
-                let checked = node.readers.cache.distrust(&open.dataset, shard, range);
+                let checked = node.readers.cache().distrust(&open.dataset, shard, range);
                 checked.map_err(|error| Refusal::of(error.kind(), &error))?;
             }
             Ok(Reply::Done)
@@ -170,7 +170,7 @@ fn open_dataset(
         return Err(Refusal::new(ErrorKind::Stale, message));
     }
     let root = index.resolve_root(root.as_deref());
-    let attached = node.readers.cache.attach(index);
+    let attached = node.readers.cache().attach(index);
     let dataset = attached.map_err(|error| Refusal::of(error.kind(), &error))?;
     let origin = node.origins.get(generation, root);
     Ok(OpenDataset { dataset, origin })

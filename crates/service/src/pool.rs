@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::io;
+use std::mem::take;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
@@ -63,6 +64,12 @@ impl Pool {
         Ok(pool)
     }
 
+    /// How many tasks that nobody waits for may run at one time: a quarter of the threads, and one
+    /// where there are two, are left to those who wait now.
+    pub(crate) fn prefetch_threads(&self) -> usize {
+        (self.threads - (self.threads / 4).max(1)).max(1)
+    }
+
     /// How many tasks run at one time.
     pub(crate) fn threads(&self) -> usize {
         self.threads
@@ -87,9 +94,11 @@ impl Drop for Pool {
         // A thread may be inside a read that never ends, so nobody waits for them.
         let mut queue = lock(&self.queue.0);
         queue.closed = true;
-        queue.demand.clear();
-        queue.prefetch.clear();
+        let (demand, prefetch) = (take(&mut queue.demand), take(&mut queue.prefetch));
+        drop(queue);
         self.queue.1.notify_all();
+        // Not under the lock: what a task holds may do anything when it is dropped.
+        drop((demand, prefetch));
     }
 }
 
@@ -107,7 +116,7 @@ fn work(shared: &(Mutex<Queue>, Condvar)) {
             waiting = wake.wait(waiting).unwrap_or_else(PoisonError::into_inner);
         };
         drop(waiting);
-        // The requester sees its channel closed; the thread lives on for the others.
+        // What the task holds tells its requester; the thread lives on for the others.
         let _ = catch_unwind(AssertUnwindSafe(task));
     }
 }

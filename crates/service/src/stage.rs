@@ -1,12 +1,13 @@
 //! Runs the jobs of one request: on the link's own thread while the origin is fast, else on the
 //! pool, where a read that takes too long is begun once more.
 
-use std::sync::{Arc, mpsc};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, mpsc};
 use std::time::{Duration, Instant};
 
 use forebay_cache::{Cache, CachedDataset, FillError, Filled, Job};
 
-use crate::origins::OriginInUse;
+use crate::origins::{OriginInUse, OriginReads};
 use crate::pool::{Class, Pool};
 
 /// Jobs that one thread does in a row rather than hand over, where each is fast.
@@ -22,38 +23,94 @@ pub(crate) struct OpenDataset {
 }
 
 impl OpenDataset {
-    /// Fills a job and notes how long that took.
+    /// Fills a job. Also returns what it read of the origin itself, which is noted: a job that was
+    /// resident, or that another's read was waited for, says nothing about the origin.
     pub(crate) fn fill(
         &self,
         cache: &Cache,
         job: &Job,
         deadline: Instant,
-    ) -> Result<Filled, FillError> {
-        let began = Instant::now();
-        let filled = cache.fill(&self.dataset, &self.origin.files, job, deadline);
-        self.origin.pace.note(began.elapsed());
+    ) -> (Result<Filled, FillError>, OriginReads) {
+        let timed = self.origin.timed();
+        let filled = cache.fill(&self.dataset, &timed, job, deadline);
+        (filled, timed.note())
+    }
+
+    /// Reads a job once more that takes too long.
+    fn fill_again(&self, cache: &Cache, job: &Job) -> Result<Filled, FillError> {
+        let timed = self.origin.timed();
+        let filled = cache.fill_again(&self.dataset, &timed, job);
+        timed.note();
         filled
     }
 }
 
 /// Who reads, and how much may be read twice.
 pub(crate) struct Readers {
-    pub(crate) cache: Arc<Cache>,
-    pub(crate) pool: Arc<Pool>,
+    cache: Arc<Cache>,
+    pool: Arc<Pool>,
     /// Reads begun once more that may be in progress at one time for one request; 0 for none.
-    pub(crate) hedged_reads: usize,
+    hedged_reads: usize,
+    /// Those of all requests.
+    hedges: Arc<AtomicUsize>,
 }
 
 /// A job on the pool.
 struct Waiting {
     job: Job,
-    since: Instant,
+    /// When a thread took it up: time in the queue is no fault of the read.
+    since: Arc<OnceLock<Instant>>,
     hedged: bool,
+}
+
+impl Waiting {
+    fn is_late(&self, late_after: Duration) -> bool {
+        !self.hedged
+            && self
+                .since
+                .get()
+                .is_some_and(|since| since.elapsed() >= late_after)
+    }
 }
 
 type Answer = (Job, Result<Filled, FillError>);
 
+/// Answers on drop, so that nobody waits for a task that has panicked.
+struct Answering {
+    answer: Option<Answer>,
+    done: mpsc::Sender<Answer>,
+}
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        // The requester may have given up.
+        let _ = self.answer.take().map(|answer| self.done.send(answer));
+    }
+}
+
+/// One of the reads begun once more, until it ends.
+struct Hedge(Arc<AtomicUsize>);
+
+impl Drop for Hedge {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
 impl Readers {
+    pub(crate) fn new(cache: Arc<Cache>, pool: Arc<Pool>, hedged_reads: usize) -> Self {
+        Self {
+            cache,
+            pool,
+            hedged_reads,
+            hedges: Arc::default(),
+        }
+    }
+
+    pub(crate) fn cache(&self) -> &Cache {
+        &self.cache
+    }
+
     /// Fills every job by `deadline`. True if all of it was admitted.
     pub(crate) fn stage(
         &self,
@@ -63,7 +120,8 @@ impl Readers {
     ) -> Result<bool, FillError> {
         if jobs.len() <= FEW && !open.origin.pace.is_slow() {
             return jobs.iter().try_fold(true, |complete, job| {
-                Ok(complete & (open.fill(&self.cache, job, deadline)? == Filled::Resident))
+                let (filled, _) = open.fill(&self.cache, job, deadline);
+                Ok(complete & (filled? == Filled::Resident))
             });
         }
         self.stage_on_pool(open, jobs, deadline)
@@ -84,15 +142,9 @@ impl Readers {
             while waiting.len() < self.pool.threads()
                 && let Some(job) = jobs.next()
             {
-                if self.submit(open, &job, deadline, &done) {
-                    let since = Instant::now();
-                    waiting.push(Waiting {
-                        job,
-                        since,
-                        hedged: false,
-                    });
-                } else {
-                    complete = false;
+                match self.submit(open, job, deadline, &done) {
+                    Some(submitted) => waiting.push(submitted),
+                    None => complete = false,
                 }
             }
             let Some(first) = waiting.first() else {
@@ -125,25 +177,36 @@ impl Readers {
         Ok(filled? == Filled::Resident)
     }
 
-    /// Lets the pool fill a job; false if too much waits there already.
+    /// Lets the pool fill a job; `None` if too much waits there already.
     fn submit(
         &self,
         open: &OpenDataset,
-        job: &Job,
+        job: Job,
         deadline: Instant,
         done: &mpsc::Sender<Answer>,
-    ) -> bool {
+    ) -> Option<Waiting> {
         let (cache, open) = (self.cache.clone(), open.clone());
-        let (job, done) = (job.clone(), done.clone());
-        self.pool.submit(Class::Demand, move || {
-            if Instant::now() >= deadline {
+        let waiting = Waiting {
+            job: job.clone(),
+            since: Arc::default(),
+            hedged: false,
+        };
+        let since = waiting.since.clone();
+        let done = done.clone();
+        let accepted = self.pool.submit(Class::Demand, move || {
+            let began = Instant::now();
+            if began >= deadline {
                 // Nobody waits any more: the origin is for those who do.
                 return;
             }
-            let filled = open.fill(&cache, &job, deadline);
-            // The requester may have given up.
-            let _ = done.send((job, filled));
-        })
+            let _ = since.set(began);
+            // The answer of a task that panics: read it through.
+            let answer = Some((job.clone(), Ok(Filled::NoRoom)));
+            let mut answering = Answering { answer, done };
+            let (filled, _) = open.fill(&cache, &job, deadline);
+            answering.answer = Some((job, filled));
+        });
+        accepted.then_some(waiting)
     }
 
     /// Begins late reads once more, a bounded number of them at one time.
@@ -159,23 +222,37 @@ impl Readers {
         };
         let hedged = waiting.iter().filter(|waiting| waiting.hedged).count();
         let late = (waiting.iter_mut())
-            .filter(|waiting| !waiting.hedged && waiting.since.elapsed() >= late_after)
+            .filter(|waiting| waiting.is_late(late_after))
             .take(self.hedged_reads.saturating_sub(hedged));
         for late in late {
+            let Some(hedge) = self.begin_hedge() else {
+                return;
+            };
             let (cache, open, done) = (self.cache.clone(), open.clone(), done.clone());
             let job = late.job.clone();
             late.hedged = self.pool.submit(Class::Demand, move || {
+                let _hedge = hedge;
                 if Instant::now() >= deadline {
                     return;
                 }
                 // Its failure is no answer: the first read may still succeed.
-                if let Ok(Filled::Resident) =
-                    cache.fill_again(&open.dataset, &open.origin.files, &job)
-                {
+                if let Ok(Filled::Resident) = open.fill_again(&cache, &job) {
                     let _ = done.send((job, Ok(Filled::Resident)));
                 }
             });
         }
+    }
+
+    /// A place among the reads begun once more. They have an eighth of the readers: an origin that
+    /// has become slow as a whole must not be asked for everything twice.
+    fn begin_hedge(&self) -> Option<Hedge> {
+        let most = (self.pool.threads() / 8).max(1);
+        let counted = self
+            .hedges
+            .fetch_update(Ordering::Relaxed, Ordering::Relaxed, |count| {
+                (count < most).then_some(count + 1)
+            });
+        counted.is_ok().then(|| Hedge(self.hedges.clone()))
     }
 }
 
@@ -186,3 +263,6 @@ fn late(job: &Job) -> FillError {
         end: job.blocks.end,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -32,6 +32,12 @@ pub(crate) struct Following {
     cursor: u64,
     /// Entries read from the plans and not looked at.
     upcoming: VecDeque<u64>,
+    /// Whether the plans gave no entry where there should be one: they are read no further.
+    is_broken: bool,
+    /// Reads that the samples before `cursor` need and that are not begun.
+    pending: VecDeque<Job>,
+    /// Whether it was begun to work out when each block is needed.
+    pub(super) is_learnt: bool,
     /// Bytes of each sample between `taken` and `cursor`.
     ahead: VecDeque<u32>,
     ahead_bytes: u64,
@@ -47,6 +53,9 @@ impl Following {
             taken: 0,
             cursor: 0,
             upcoming: VecDeque::new(),
+            is_broken: false,
+            pending: VecDeque::new(),
+            is_learnt: false,
             ahead: VecDeque::new(),
             ahead_bytes: 0,
             pace: Pace::default(),
@@ -95,6 +104,7 @@ impl Following {
             // The trainer is ahead of the stager: what it has passed is not worth a read.
             self.cursor = taken;
             self.upcoming.clear();
+            self.pending.clear();
         }
         self.taken = taken.max(self.taken);
         self.progress.store(self.taken, Ordering::Relaxed);
@@ -103,20 +113,33 @@ impl Following {
 
     /// True if there is more to stage within the bounds of bytes and time.
     pub(crate) fn may_go_on(&self, bytes: u64, time: Duration) -> bool {
+        if !self.pending.is_empty() {
+            return true;
+        }
         let total: u64 = self.plans.iter().map(PlanFile::len).sum();
         let samples = self
             .pace
             .samples_in(time)
             .unwrap_or(FIRST_AHEAD)
             .clamp(64, MOST_AHEAD);
-        self.cursor < total && self.ahead_bytes < bytes && self.lead() < samples
+        let is_inside = self.ahead_bytes < bytes && self.lead() < samples;
+        is_inside && self.cursor < total && !self.is_broken
     }
 
-    /// Looks at the next samples and returns the reads that they need, merged.
-    pub(crate) fn next_jobs(&mut self, cache: &Cache, samples: usize) -> Vec<Job> {
+    /// The next read that the samples looked at need.
+    pub(crate) fn next_job(&mut self) -> Option<Job> {
+        self.pending.pop_front()
+    }
+
+    /// Looks at the next samples, up to `bytes` ahead, for the reads that they need, merged.
+    pub(crate) fn look_ahead(&mut self, cache: &Cache, samples: usize, bytes: u64) {
         let mut ranges = Vec::new();
         for _ in 0..samples {
+            if self.ahead_bytes >= bytes {
+                break;
+            }
             let Some(sample) = self.next_entry() else {
+                self.is_broken = true;
                 break;
             };
             let before = ranges.len();
@@ -131,7 +154,8 @@ impl Following {
         }
         let dataset = &self.open.dataset;
         ranges.retain(|(shard, range)| !cache.is_resident(dataset, *shard, *range));
-        jobs(&ranges, dataset.index().block_size())
+        self.pending
+            .extend(jobs(&ranges, dataset.index().block_size()));
     }
 
     fn next_entry(&mut self) -> Option<u64> {

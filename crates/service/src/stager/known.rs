@@ -62,7 +62,8 @@ struct Ranks(Vec<(Arc<Uses>, u64)>);
 
 impl NextUse for Ranks {
     fn needed_in(&self, shard: ShardIndex, block: u64) -> Option<u64> {
-        let next = |(uses, now): &(Arc<Uses>, u64)| Some(uses.next(shard, block, *now)? - now);
+        let next =
+            |(uses, now): &(Arc<Uses>, u64)| uses.next(shard, block, *now)?.checked_sub(*now);
         self.0.iter().filter_map(next).min()
     }
 }

@@ -9,14 +9,16 @@ mod known;
 mod limit;
 mod uses;
 
-use std::sync::Arc;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, sync_channel};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use forebay_cache::{Cache, Filled, Job};
 use forebay_residency::PlanFile;
 
+use crate::origins::OriginReads;
 use crate::pool::{Class, Pool};
 use crate::stage::OpenDataset;
 
@@ -33,8 +35,11 @@ const MERGED_SAMPLES: usize = 16;
 const SAMPLES_A_TICK: usize = 2048;
 /// Time that a fill ahead of need may wait for another's fill of the same block.
 const FOLLOW_LIMIT: Duration = Duration::from_secs(30);
-/// Words for the stager that may wait.
+/// Words for the stager that may wait. Whoever has more to say waits: the stager hears all that
+/// there is at every look, and never says anything to itself.
 const QUEUE: usize = 4096;
+/// Plans of one link that are followed, the latest ones.
+const PLANS_A_LINK: usize = 16;
 
 /// What the stager hears.
 enum Event {
@@ -47,15 +52,24 @@ enum Event {
     },
     Learned {
         place: Place,
-        progress: Arc<AtomicU64>,
-        uses: Box<Uses>,
+        progress: Weak<AtomicU64>,
+        uses: Option<Box<Uses>>,
     },
     Stop,
-    Filled {
-        took: Duration,
-        bytes: u64,
-        admitted: bool,
-    },
+    Ended(Option<OriginReads>),
+}
+
+/// A fill of the stager's. Says on drop that it has ended, so that one that panics counts too.
+struct Fill {
+    events: SyncSender<Event>,
+    /// What it read and kept.
+    read: Option<OriginReads>,
+}
+
+impl Drop for Fill {
+    fn drop(&mut self) {
+        let _ = self.events.send(Event::Ended(self.read));
+    }
 }
 
 /// What the stager does, for the status.
@@ -69,8 +83,7 @@ pub(crate) struct StagerStatus {
     pub(crate) staged_bytes: AtomicU64,
 }
 
-/// The way to talk to the stager.
-#[derive(Clone)]
+/// The way to talk to the stager. Its thread ends with it.
 pub(crate) struct Stager {
     events: SyncSender<Event>,
     status: Arc<StagerStatus>,
@@ -93,9 +106,8 @@ impl Stager {
     pub(crate) fn start(parts: StagerParts) -> std::io::Result<Self> {
         let (events, heard) = sync_channel(QUEUE);
         let status = Arc::new(StagerStatus::default());
-        // Prefetch leaves a quarter of the readers to those who wait now.
-        let most = (parts.pool.threads() - parts.pool.threads() / 4).max(1);
-        let work = Work {
+        let most = parts.pool.prefetch_threads();
+        let mut work = Work {
             parts,
             status: status.clone(),
             events: events.clone(),
@@ -103,33 +115,45 @@ impl Stager {
             in_flight: 0,
             limit: FlightLimit::new(most),
             known: Arc::default(),
+            learning: false,
+            looked: None,
         };
         work.parts.cache.set_future(work.known.clone());
         std::thread::Builder::new()
             .name("stager".into())
-            .spawn(move || work.run(&heard))?;
+            .spawn(move || {
+                work.run(&heard);
+                // First, so that whoever still has something to say does not wait.
+                drop(heard);
+                drop(work);
+            })?;
         Ok(Self { events, status })
     }
 
     /// Follows a plan from now on, in place of an earlier one of the same link and rank.
     pub(crate) fn follow(&self, link: u64, open: OpenDataset, plans: Vec<PlanFile>) {
         let following = Box::new(Following::new(open, plans));
-        // A full queue means that the stager is far behind: one plan less costs only time.
-        let _ = self.events.try_send(Event::Follow { link, following });
+        let _ = self.events.send(Event::Follow { link, following });
     }
 
     /// Forgets the plans of a link that has ended.
     pub(crate) fn forget(&self, link: u64) {
-        let _ = self.events.try_send(Event::Forget { link });
+        let _ = self.events.send(Event::Forget { link });
     }
 
     /// Ends the thread.
     pub(crate) fn stop(&self) {
-        let _ = self.events.try_send(Event::Stop);
+        let _ = self.events.send(Event::Stop);
     }
 
     pub(crate) fn status(&self) -> &StagerStatus {
         &self.status
+    }
+}
+
+impl Drop for Stager {
+    fn drop(&mut self) {
+        self.stop();
     }
 }
 
@@ -142,10 +166,14 @@ struct Work {
     in_flight: usize,
     limit: FlightLimit,
     known: Arc<Known>,
+    /// Whether the uses of some plan are being worked out: of one at a time, for the memory's sake.
+    learning: bool,
+    /// When the samplers' places were looked at.
+    looked: Option<Instant>,
 }
 
 impl Work {
-    fn run(mut self, heard: &Receiver<Event>) {
+    fn run(&mut self, heard: &Receiver<Event>) {
         loop {
             let event = if self.following.is_empty() && self.in_flight == 0 {
                 heard.recv().map_err(|_| RecvTimeoutError::Disconnected)
@@ -172,16 +200,10 @@ impl Work {
 
     fn hear(&mut self, event: Event) {
         match event {
-            Event::Follow { link, following } => {
-                let place = following.place(link);
-                self.following
-                    .retain(|(other, old)| old.place(*other) != place);
-                self.learn(place, &following);
-                self.following.push((link, following));
-            }
+            Event::Follow { link, following } => self.follow(link, following),
             Event::Forget { link } => {
                 self.following.retain(|(other, _)| *other != link);
-                self.known.retain(|place| place.link != link);
+                self.forget_the_gone();
             }
             Event::Stop => {}
             Event::Learned {
@@ -189,72 +211,126 @@ impl Work {
                 progress,
                 uses,
             } => {
-                let still = |(_, following): &(u64, Box<Following>)| {
-                    Arc::ptr_eq(following.progress(), &progress)
-                };
-                if self.following.iter().any(still) {
+                self.learning = false;
+                // One that was replaced meanwhile has left with its progress.
+                if let (Some(uses), Some(progress)) = (uses, progress.upgrade()) {
                     self.known.insert(place, *uses, progress);
                 }
+                self.learn_next();
             }
-            Event::Filled {
-                took,
-                bytes,
-                admitted,
-            } => {
+            Event::Ended(read) => {
                 self.in_flight -= 1;
-                self.limit.heard(took, self.in_flight);
-                if admitted {
-                    self.status.staged_bytes.fetch_add(bytes, Ordering::Relaxed);
+                // A fill that found its blocks resident, or that followed another's, took no time
+                // of the origin's.
+                if let Some(read) = read.filter(|read| read.bytes > 0) {
+                    self.limit.heard(read.took, self.in_flight);
+                    let staged = &self.status.staged_bytes;
+                    staged.fetch_add(read.bytes, Ordering::Relaxed);
                 }
             }
         }
     }
 
-    /// Works out when each block is needed, beside the staging, where room may become short.
-    fn learn(&self, place: Place, following: &Following) {
-        if !self.parts.evicts_by_plan {
+    fn follow(&mut self, link: u64, following: Box<Following>) {
+        let place = following.place(link);
+        self.following
+            .retain(|(other, old)| old.place(*other) != place);
+        let of_link = |(other, _): &(u64, Box<Following>)| *other == link;
+        if self.following.iter().filter(|each| of_link(each)).count() >= PLANS_A_LINK {
+            let oldest = self.following.iter().position(of_link);
+            oldest.map(|at| self.following.remove(at));
+        }
+        self.following.push((link, following));
+        // The uses of the order before stay known until those of this one are.
+        self.forget_the_gone();
+        self.learn_next();
+    }
+
+    fn forget_the_gone(&self) {
+        let followed = |place: &Place| {
+            let mut places = self.following.iter().map(|(link, each)| each.place(*link));
+            places.any(|each| each == *place)
+        };
+        self.known.retain(followed);
+    }
+
+    /// Works out when each block is needed, beside the staging, where room may become short: for
+    /// the plan that has waited longest for it.
+    fn learn_next(&mut self) {
+        if self.learning || !self.parts.evicts_by_plan {
             return;
         }
+        let mut unlearnt = (self.following.iter_mut()).filter(|(_, each)| !each.is_learnt);
+        let Some((link, following)) = unlearnt.next() else {
+            return;
+        };
+        following.is_learnt = true;
+        let place = following.place(*link);
         let dataset = following.open().dataset.clone();
-        let (plans, progress) = (following.plans().clone(), following.progress().clone());
+        let plans = following.plans().clone();
+        let progress = Arc::downgrade(following.progress());
         let events = self.events.clone();
         // One that cannot be started costs the better order of eviction, and nothing else.
-        let _ = std::thread::Builder::new()
+        let started = std::thread::Builder::new()
             .name("uses".into())
             .spawn(move || {
-                let known = Uses::of(dataset.index(), |first| entries(&plans, first));
-                if let Ok(Some(uses)) = known {
-                    let uses = Box::new(uses);
-                    let _ = events.send(Event::Learned {
-                        place,
-                        progress,
-                        uses,
-                    });
-                }
+                let uses = catch_unwind(AssertUnwindSafe(|| {
+                    Uses::of(dataset.index(), |first| {
+                        // Nobody wants to know any more once the plan is gone.
+                        let gone = progress.strong_count() == 0;
+                        if gone {
+                            Vec::new()
+                        } else {
+                            entries(&plans, first)
+                        }
+                    })
+                }));
+                let uses = uses
+                    .ok()
+                    .and_then(|known| known.ok().flatten())
+                    .map(Box::new);
+                let _ = events.send(Event::Learned {
+                    place,
+                    progress,
+                    uses,
+                });
             });
+        self.learning = started.is_ok();
     }
 
     /// Looks how far the samplers are; a plan that cannot be read is followed no longer.
     fn look(&mut self) {
         let now = Instant::now();
+        if self.looked.is_some_and(|then| now < then + TICK) {
+            return;
+        }
+        self.looked = Some(now);
+        let before = self.following.len();
         self.following
             .retain_mut(|(_, following)| following.look(now).is_ok());
+        if self.following.len() < before {
+            self.forget_the_gone();
+        }
     }
 
     fn stage_ahead(&mut self) {
+        // All plans together leave half of the cache to what is in use.
+        let half = self.parts.cache.plan().capacity_bytes / 2;
+        let share = half / (self.following.len() as u64).max(1);
+        let (bytes, time) = (self.parts.ahead_bytes.min(share), self.parts.ahead);
         let mut looked_at = 0;
         while self.in_flight < self.limit.now() && looked_at < SAMPLES_A_TICK {
-            let (bytes, time) = (self.parts.ahead_bytes, self.parts.ahead);
             let nearest = (self.following.iter_mut())
                 .map(|(_, following)| following)
                 .filter(|following| following.may_go_on(bytes, time))
                 .min_by_key(|following| following.lead());
             let Some(nearest) = nearest else { return };
-            let jobs = nearest.next_jobs(&self.parts.cache, MERGED_SAMPLES);
-            looked_at += MERGED_SAMPLES;
-            let open = nearest.open().clone();
-            for job in jobs {
+            if let Some(job) = nearest.next_job() {
+                let open = nearest.open().clone();
                 self.submit(&open, job);
+            } else {
+                nearest.look_ahead(&self.parts.cache, MERGED_SAMPLES, bytes);
+                looked_at += MERGED_SAMPLES;
             }
         }
     }
@@ -262,17 +338,10 @@ impl Work {
     fn submit(&mut self, open: &OpenDataset, job: Job) {
         let cache = self.parts.cache.clone();
         let (open, events) = (open.clone(), self.events.clone());
-        let block = u64::from(open.dataset.index().block_size().bytes());
-        let bytes = (job.blocks.end - job.blocks.start) * block;
         let accepted = self.parts.pool.submit(Class::Prefetch, move || {
-            let began = Instant::now();
-            let filled = open.fill(&cache, &job, began + FOLLOW_LIMIT);
-            let admitted = matches!(filled, Ok(Filled::Resident));
-            let _ = events.send(Event::Filled {
-                took: began.elapsed(),
-                bytes,
-                admitted,
-            });
+            let mut fill = Fill { events, read: None };
+            let (filled, read) = open.fill(&cache, &job, Instant::now() + FOLLOW_LIMIT);
+            fill.read = matches!(filled, Ok(Filled::Resident)).then_some(read);
         });
         self.in_flight += usize::from(accepted);
     }
@@ -288,3 +357,6 @@ impl Work {
         set(&self.status.flight_limit, self.limit.now() as u64);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,8 @@
 use forebay_dataset::index::{Field, Index};
 use forebay_dataset::{ByteRange, IndexError, ShardIndex};
 
-/// Uses that are remembered, at most: 64 MiB of them. Those after it are too far to matter.
+/// Uses that are remembered, at most: 64 MiB of them, and samples that are looked at. Those after
+/// it are too far to matter.
 const MOST_USES: usize = 1 << 24;
 /// Blocks of a data set, at most: 128 MiB of offsets. For a larger one nothing is known.
 const MOST_BLOCKS: u64 = 1 << 25;
@@ -41,13 +42,15 @@ impl Uses {
         }
         let starts = counts;
         let mut next = starts.clone();
-        let mut times = vec![0; starts.last().copied().unwrap_or(0) as usize];
+        // What a changed order leaves empty is as far away as can be.
+        let mut times = vec![u32::MAX; starts.last().copied().unwrap_or(0) as usize];
         each_use(index, &shards, &order, horizon, |block, time| {
-            let at = &mut next[block as usize];
-            // The same order gives the same uses; one that changed meanwhile gives fewer or none.
-            if let Some(slot) = times.get_mut(*at as usize) {
-                *slot = time;
-                *at += 1;
+            let (at, end) = (next[block as usize], starts[block as usize + 1]);
+            // The same order gives the same uses, and one that changed meanwhile other ones, but
+            // none that is another block's.
+            if at < end {
+                times[at as usize] = time;
+                next[block as usize] += 1;
             }
             true
         });
@@ -100,7 +103,7 @@ fn each_use<B: AsRef<[u8]>>(
             return time;
         }
         for sample in window {
-            if time >= horizon || time >= u64::from(u32::MAX) {
+            if time >= horizon || time >= MOST_USES as u64 {
                 return time;
             }
             ranges.clear();
@@ -108,8 +111,16 @@ fn each_use<B: AsRef<[u8]>>(
             let _ = sample_ranges(index, sample, &mut ranges);
             let mut last = None;
             for (shard, range) in &ranges {
+                // The shard's blocks lie between its first and the next one's.
+                let shard = shard.0 as usize;
+                let (Some(first), Some(end)) = (shards.get(shard), shards.get(shard + 1)) else {
+                    continue;
+                };
                 for block in index.block_size().covering(*range) {
-                    let block = shards[shard.0 as usize] + block;
+                    let block = first + block;
+                    if block >= *end {
+                        break;
+                    }
                     // Neighbouring fields share a block, which is then used once.
                     if last.replace(block) != Some(block) && !use_of(block, time as u32) {
                         return time + 1;

@@ -70,3 +70,23 @@ fn blocks_that_do_not_exist_are_never_needed() {
     assert_eq!(uses.next(ShardIndex(0), u64::MAX, 0), None);
     assert_eq!(uses.next(ShardIndex(9), 0, 0), None);
 }
+
+#[test]
+fn an_order_that_changes_while_it_is_read_spoils_no_other_blocks_uses() {
+    let index = index(&[(0, 10), (4096, 10), (8192, 10)]);
+    let passes = std::cell::Cell::new(0);
+    let order = |from: u64| {
+        passes.set(passes.get() + u32::from(from == 0));
+        let orders: [&[u64]; 2] = [&[0, 1, 2, 1], &[2, 0, 0, 0]];
+        windows(orders[passes.get() as usize - 1], 9)(from)
+    };
+    let uses = Uses::of(&index, order).unwrap().unwrap();
+    for (block, now) in (0..3).flat_map(|block| (0..5).map(move |now| (block, now))) {
+        let next = uses.next(ShardIndex(0), block, now);
+        assert!(
+            next.is_none_or(|next| next >= now),
+            "{block} {now} {next:?}"
+        );
+    }
+    assert_eq!(uses.next(ShardIndex(0), 2, 0), Some(0));
+}

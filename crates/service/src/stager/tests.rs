@@ -1,0 +1,107 @@
+use super::*;
+use crate::testing::{BLOCK, SAMPLES, World, eventually};
+
+fn start(world: &World, threads: usize) -> Stager {
+    Stager::start(StagerParts {
+        cache: world.cache.clone(),
+        pool: Arc::new(Pool::start(threads).unwrap()),
+        ahead_bytes: 1 << 20,
+        ahead: Duration::from_secs(120),
+        evicts_by_plan: true,
+    })
+    .unwrap()
+}
+
+fn follow(stager: &Stager, world: &World, link: u64, rank: u32) {
+    let order: Vec<u64> = (0..SAMPLES).collect();
+    let (plan, _) = world.plan(&order, rank);
+    stager.follow(link, world.open.clone(), vec![plan]);
+}
+
+fn get(counter: &AtomicU64) -> u64 {
+    counter.load(Ordering::Relaxed)
+}
+
+#[test]
+fn the_whole_order_is_staged_and_nothing_stays_in_flight() {
+    let world = World::new(1 << 30);
+    let stager = start(&world, 4);
+    follow(&stager, &world, 1, 0);
+    let status = stager.status();
+    eventually("all is staged", || {
+        get(&status.staged_bytes) == SAMPLES * BLOCK
+    });
+    eventually("nothing is in flight", || get(&status.in_flight_reads) == 0);
+}
+
+#[test]
+fn reads_ahead_keep_their_limit_while_the_origin_hangs() {
+    let world = World::that_hangs();
+    let pool = Arc::new(Pool::start(2).unwrap());
+    let stager = Stager::start(StagerParts {
+        cache: world.cache.clone(),
+        pool: pool.clone(),
+        ahead_bytes: 1 << 20,
+        ahead: Duration::from_secs(120),
+        evicts_by_plan: false,
+    })
+    .unwrap();
+    follow(&stager, &world, 1, 0);
+    eventually("a read is in flight", || {
+        get(&stager.status().in_flight_reads) > 0
+    });
+    assert_eq!(get(&stager.status().in_flight_reads), 1);
+    let (done, wait) = std::sync::mpsc::channel();
+    assert!(pool.submit(Class::Demand, move || done.send(()).unwrap()));
+    let served = wait.recv_timeout(Duration::from_secs(30));
+    assert!(served.is_ok(), "a thread is left to those who wait");
+    stager.forget(1);
+    world.let_go(|| get(&stager.status().in_flight_reads) == 0);
+}
+
+#[test]
+fn a_link_has_a_bounded_number_of_plans() {
+    let world = World::new(1 << 30);
+    let stager = start(&world, 1);
+    for rank in 0..40 {
+        follow(&stager, &world, 1, rank);
+    }
+    follow(&stager, &world, 2, 0);
+    let plans = || get(&stager.status().plans);
+    eventually("plans are followed", || plans() == PLANS_A_LINK as u64 + 1);
+    stager.forget(1);
+    eventually("those of the link are forgotten", || plans() == 1);
+}
+
+#[test]
+fn the_thread_ends_with_its_handle() {
+    let world = World::new(1 << 30);
+    let stager = start(&world, 1);
+    follow(&stager, &world, 1, 0);
+    let held = Arc::downgrade(&stager.status);
+    drop(stager);
+    eventually("the thread lets go", || held.strong_count() == 0);
+}
+
+#[test]
+fn a_plan_that_shrank_is_read_no_further() {
+    let world = World::new(1 << 30);
+    let order: Vec<u64> = (0..SAMPLES).collect();
+    let (plan, file) = world.plan(&order, 0);
+    let mut following = Following::new(world.open.clone(), vec![plan]);
+    file.set_len(4096).unwrap();
+    assert!(following.may_go_on(1 << 20, Duration::from_secs(1)));
+    following.look_ahead(&world.cache, 16, 1 << 20);
+    assert!(!following.may_go_on(1 << 20, Duration::from_secs(1)));
+}
+
+#[test]
+fn looking_ahead_ends_at_the_bound_of_bytes() {
+    let world = World::new(1 << 30);
+    let order: Vec<u64> = (0..SAMPLES).collect();
+    let (plan, _) = world.plan(&order, 0);
+    let mut following = Following::new(world.open.clone(), vec![plan]);
+    following.look_ahead(&world.cache, 16, 3 * BLOCK);
+    assert_eq!((following.lead(), following.ahead_bytes()), (3, 3 * BLOCK));
+    assert_eq!(std::iter::from_fn(|| following.next_job()).count(), 3);
+}
