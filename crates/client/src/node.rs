@@ -30,7 +30,7 @@ pub(crate) fn start(
     let Some(program) = &command.program else {
         return Err(io::Error::new(
             io::ErrorKind::NotFound,
-            "none is running and none may be started",
+            "none is running; opening a data set, or `forebay serve`, starts one",
         ));
     };
     paths.create_folder()?;

@@ -129,7 +129,7 @@ const LONG: Duration = Duration::from_secs(60);
 fn without_a_daemon_the_origin_is_read() {
     let world = World::new();
     let (dataset, warning) = world.open(LONG);
-    assert!(warning.unwrap().contains("none may be started"));
+    assert!(warning.unwrap().contains("none is running"));
     for sample in 0..SAMPLES {
         world.read(&dataset, sample).unwrap();
     }

@@ -78,7 +78,7 @@ pub enum RangeError {
 #[non_exhaustive]
 pub enum IndexError {
     /// The file does not start with the magic.
-    #[error("not a Forebay index: the file begins with {found:02x?}")]
+    #[error("not a Forebay index; `forebay index` makes one")]
     NotAnIndex {
         /// Its first eight bytes, or fewer.
         found: Vec<u8>,

@@ -16,6 +16,9 @@ const HDF5_EXTENSIONS: [&str; 10] = [
     "h5", "hdf5", "hdf", "he5", "nc", "nc4", "h5ad", "mat", "loom", "cool",
 ];
 
+/// Those of them that nothing else has: such a file without a signature is damaged.
+const HDF5_NAMES: [&str; 4] = ["h5", "hdf5", "he5", "h5ad"];
+
 /// Extensions of files that are never HDF5. They are not opened: there may be millions.
 const OTHER_EXTENSIONS: [&str; 36] = [
     "avi",
@@ -351,7 +354,15 @@ fn superblock(path: &Path, named: bool) -> Result<Option<u64>> {
     } else {
         metadata.len().min(8)
     };
-    h5::signature_offset(&file, searched).map_err(IndexerError::io("read", path))
+    let found = h5::signature_offset(&file, searched).map_err(IndexerError::io("read", path))?;
+    if found.is_none() && HDF5_NAMES.contains(&extension.as_str()) {
+        return Err(IndexerError::Request(format!(
+            "`{}` has the name of an HDF5 file and not its signature: it is empty or damaged; \
+             remove it, or index files as they are with `--files`",
+            path.display()
+        )));
+    }
+    Ok(found)
 }
 
 /// What a file is now. Later, the same fingerprint means the same bytes.

@@ -126,3 +126,15 @@ fn an_empty_folder_is_an_error() {
     let (_, text) = common::refusal(&request(temp.path()));
     assert!(text.contains("no file to index"), "{text}");
 }
+
+#[test]
+fn a_file_named_hdf5_without_its_signature_is_refused_and_not_passed_over() {
+    for damaged in [&b""[..], b"plain text", &[0; 4096]] {
+        let temp = tree(&[("good.bin", b"bytes"), ("z.h5", damaged)]);
+        let (_, text) = common::refusal(&request(temp.path()));
+        assert!(text.contains("z.h5") && text.contains("--files"), "{text}");
+        let mut as_they_are = request(temp.path());
+        as_they_are.files_as_samples = true;
+        assert_eq!(keys(&as_they_are).1, ["good.bin", "z.h5"]);
+    }
+}

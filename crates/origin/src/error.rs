@@ -17,6 +17,14 @@ pub enum OriginError {
         /// Why.
         source: io::Error,
     },
+    /// A folder stands where an index file was named.
+    #[error(
+        "`{path}` is a folder: name the index file in it, `{path}/index.forebay` for a flattened data set, or make one with `forebay index`"
+    )]
+    IndexFolder {
+        /// The folder.
+        path: String,
+    },
     /// The index file is not one this build can read.
     #[error("cannot use index `{path}`")]
     Index {
@@ -91,7 +99,7 @@ impl OriginError {
             Self::Index { source, .. } => source.kind(),
             Self::Read { .. } => ErrorKind::Unavailable,
             Self::Stale { .. } => ErrorKind::Stale,
-            Self::OutOfRange { .. } => ErrorKind::InvalidInput,
+            Self::OutOfRange { .. } | Self::IndexFolder { .. } => ErrorKind::InvalidInput,
         }
     }
 }

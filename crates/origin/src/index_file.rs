@@ -21,6 +21,9 @@ impl IndexFile {
     /// Maps and checks the index at `path`.
     pub fn open(path: &Path) -> Result<Self, OriginError> {
         let shown = || path.display().to_string();
+        if path.is_dir() {
+            return Err(OriginError::IndexFolder { path: shown() });
+        }
         let map = File::open(path)
             .and_then(|file| crate::sys::map_index(&file))
             .map_err(|source| OriginError::OpenIndex {
