@@ -215,18 +215,11 @@ impl Cache {
         }
     }
 
-    /// Writes everything to the device and marks the maps as clean. A shard that cannot be synced,
-    /// or that is still being filled, is left to recovery. Nothing is filled or evicted afterwards.
+    /// Writes everything to the device and marks the maps as clean. A shard that cannot be synced
+    /// is left to recovery. Nothing lands or leaves afterwards, whatever is still in progress.
     pub fn close(&self) {
         for dataset in self.datasets() {
             for shard in dataset.made_shards() {
-                let all = 0..shard.map.blocks().max(1);
-                let Some(flight) = shard.flights.lead_whole(all) else {
-                    shard.refuse_landing();
-                    continue;
-                };
-                // Never ended: a block published after the sync would belie the mark.
-                std::mem::forget(flight);
                 if shard.close().is_err() {
                     self.metrics.device_errors.add(1);
                 }

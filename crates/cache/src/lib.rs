@@ -7,14 +7,15 @@
 //!
 //! # Invariants
 //! - *One flight*: at most one fill of a block is in progress in this process, and none of a
-//!   block that is being evicted.
+//!   block that is being evicted. A read that is late may be begun once more beside its flight;
+//!   whichever ends first lands, once.
 //! - *Bounded*: bytes allocated on the device for blocks, maps and stamps never exceed the
 //!   capacity: room is reserved before anything is written.
 //! - *No lock across I/O*: except those that serialise attaching a data set, making the files of
-//!   its shards, and evicting.
+//!   its shards, evicting, and what changes one block file, as the file's own lock does anyway.
 //!
 //! Lock order: `attaching` and a data set's `making` before `evicting`, that before `dormant` and
-//! `datasets`, those before a shard's `flights`.
+//! `datasets`, those before a shard's `flights`, and none after its `landing`.
 #![forbid(unsafe_code)]
 
 mod attach;

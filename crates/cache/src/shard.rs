@@ -22,7 +22,7 @@ pub(crate) struct Shard {
     pub(crate) flights: Flights,
     /// Held while blocks are written and published, and while they are dropped: two reads of one
     /// block may be in progress, but its bytes and its room are counted once. True once the shard
-    /// is closed: nothing lands any more.
+    /// is closed: nothing lands or leaves any more.
     landing: Mutex<bool>,
 }
 
@@ -177,10 +177,18 @@ impl Shard {
         if *closed {
             return Err(io::Error::other("the shard is closed"));
         }
+        let landed = self.write_unstored(first, bytes, room);
+        drop(closed);
+        // After an error too: some may have landed before it.
+        self.flights.wake();
+        landed
+    }
+
+    fn write_unstored(&self, first: u64, bytes: &[u8], room: &mut Reservation) -> io::Result<u64> {
         let size = u64::from(self.map.block_size().bytes());
+        let blocks = self.map.block_size().blocks(bytes.len() as u64);
         let mut landed = 0;
-        for run in self.unstored(&(first..first + self.map.block_size().blocks(bytes.len() as u64)))
-        {
+        for run in self.unstored(&(first..first + blocks)) {
             let end = ((run.end - first) * size).min(bytes.len() as u64);
             let part = &bytes[((run.start - first) * size) as usize..end as usize];
             let written = self.file.write(run.start, part).inspect_err(|_| {
@@ -192,25 +200,19 @@ impl Shard {
                 .into_iter()
                 .for_each(|block| self.map.publish(block));
         }
-        drop(closed);
-        self.flights.wake();
         Ok(landed)
     }
 
-    /// Lets nothing land any more, and says so on the device once everything has reached it.
+    /// Lets nothing land or leave any more, and says so on the device once everything has reached
+    /// it. A block that changed after that would belie the mark.
     pub(crate) fn close(&self) -> io::Result<()> {
-        self.refuse_landing();
+        *self.landing.lock().unwrap_or_else(PoisonError::into_inner) = true;
         self.file.sync()?;
         self.map.mark_clean()
     }
 
-    /// Lets nothing land any more.
-    pub(crate) fn refuse_landing(&self) {
-        *self.landing.lock().unwrap_or_else(PoisonError::into_inner) = true;
-    }
-
-    /// Makes `blocks` absent and gives their room back, unless a view holds them. The caller leads
-    /// them all.
+    /// Makes `blocks` absent and gives their room back, unless a view holds them or the shard is
+    /// closed. The caller leads them all.
     pub(crate) fn drop_blocks(
         &self,
         blocks: &Range<u64>,
@@ -219,7 +221,10 @@ impl Shard {
         let Some(_lock) = EvictLock::try_lock(self.file.file(), blocks)? else {
             return Ok(None);
         };
-        let _landing = self.landing.lock().unwrap_or_else(PoisonError::into_inner);
+        let closed = self.landing.lock().unwrap_or_else(PoisonError::into_inner);
+        if *closed {
+            return Ok(None);
+        }
         let withdrawn = self.map.withdraw(blocks);
         let mut dropped = Dropped::default();
         for (word, bits) in withdrawn {

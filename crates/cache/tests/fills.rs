@@ -172,17 +172,41 @@ fn what_is_filled_while_closing_does_not_belie_a_clean_map() {
         while node.cache.metrics().origin_reads.get() == 0 {
             std::thread::yield_now();
         }
+        assert!(node.stage(&world.origin(), range(BLOCK, 1)).unwrap());
         node.cache.close();
         *origin.let_go.lock().unwrap() = true;
         origin.changed.notify_all();
     });
-    assert!(!is_clean(&world, folder.path()), "a fill was in flight");
+    assert!(is_clean(&world, folder.path()), "whatever was in flight");
     drop(node);
     let again = Node::start(&world, plan(folder.path(), Policy::Lru, ROOMY));
+    assert_eq!(again.dataset.usage().resident_blocks, 1, "what had landed");
     again.cache.close();
-    assert!(is_clean(&world, folder.path()));
-    let late = again.stage_by(&world.origin(), range(BLOCK, 1), Instant::now());
-    assert!(late.is_err(), "nothing is filled after the close");
+    let late = again.stage(&world.origin(), range(BLOCK + BLOCK, 1));
+    assert!(!late.unwrap(), "nothing lands after the close");
+    let client = world.client(folder.path()).unwrap();
+    assert!(world.read(&client, range(BLOCK, BLOCK)));
+    assert!(!world.read(&client, range(0, 1)));
+    assert!(!world.read(&client, range(2 * BLOCK, 1)));
+}
+
+#[test]
+fn nothing_is_evicted_after_the_close() {
+    let world = World::new(1, &[40 * BLOCK]);
+    let folder = tempfile::tempdir().unwrap();
+    let node = Node::start(&world, plan(folder.path(), Policy::Lru, 32 * BLOCK));
+    assert!(node.stage(&world.origin(), range(0, 16 * BLOCK)).unwrap());
+    node.cache.close();
+    assert!(
+        !node
+            .stage(&world.origin(), range(20 * BLOCK, 20 * BLOCK))
+            .unwrap()
+    );
+    let client = world.client(folder.path()).unwrap();
+    assert!(
+        world.read(&client, range(0, 16 * BLOCK)),
+        "as the clean map says"
+    );
 }
 
 fn is_clean(world: &World, cache: &std::path::Path) -> bool {

@@ -1,6 +1,9 @@
 //! Eviction that knows the order to come, against Belady's own.
 
-#![allow(clippy::unwrap_used, reason = "a test that cannot be set up has failed")]
+#![allow(
+    clippy::unwrap_used,
+    reason = "a test that cannot be set up has failed"
+)]
 
 mod common;
 
