@@ -13,6 +13,8 @@ use crate::shard::{Dropped, Shard, runs_of};
 
 /// Share of the capacity that is freed at once, so that the scan is paid once for many fills.
 const BATCH_SHARE: u64 = 64;
+/// Candidates that are looked for, at least.
+const FEWEST: usize = 64;
 
 /// Blocks that a fill needs, so that it does not evict one part of a job for another.
 #[derive(Clone, Copy, Debug)]
@@ -36,6 +38,58 @@ struct Candidate {
     last_use: u32,
     shard: Arc<Shard>,
     blocks: Range<u64>,
+}
+
+impl Candidate {
+    /// The least goes first.
+    fn rank(&self) -> Rank {
+        (Reverse(self.needed_in), self.last_use)
+    }
+}
+
+type Rank = (Reverse<u64>, u32);
+
+/// The first of many things in the order of their ranks, found in one pass that keeps only about
+/// as many as are wanted: a large cache has tens of millions of blocks.
+struct First<T> {
+    rank: fn(&T) -> Rank,
+    most: usize,
+    found: Vec<T>,
+    /// Whether there were more.
+    is_cut: bool,
+}
+
+impl<T> First<T> {
+    fn new(most: usize, rank: fn(&T) -> Rank) -> Self {
+        Self {
+            rank,
+            most,
+            found: Vec::new(),
+            is_cut: false,
+        }
+    }
+
+    fn push(&mut self, one: T) {
+        self.found.push(one);
+        if self.found.len() >= self.most.saturating_mul(2) {
+            self.cut();
+        }
+    }
+
+    fn cut(&mut self) {
+        if self.found.len() > self.most {
+            self.found.select_nth_unstable_by_key(self.most, self.rank);
+            self.found.truncate(self.most);
+            self.is_cut = true;
+        }
+    }
+
+    /// In order, and whether there were more.
+    fn sorted(mut self) -> (Vec<T>, bool) {
+        self.cut();
+        self.found.sort_unstable_by_key(self.rank);
+        (self.found, self.is_cut)
+    }
 }
 
 impl Cache {
@@ -97,11 +151,26 @@ impl Cache {
         if goal == 0 {
             return 0;
         }
-        let mut candidates = self.candidates();
-        candidates.retain(|candidate| !spare.is_some_and(|spare| spare.covers(candidate)));
-        candidates
-            .sort_unstable_by_key(|candidate| (Reverse(candidate.needed_in), candidate.last_use));
+        let datasets = self.datasets();
+        let blocks = datasets.iter().map(|dataset| dataset.index.block_size());
+        let block = blocks.map(|size| size.bytes()).min().unwrap_or(1);
+        let mut most = (goal / u64::from(block)) as usize + FEWEST;
         // Counted here and not by the budget's fall: others take the room as it is made.
+        let mut freed = 0;
+        loop {
+            let (candidates, is_cut) = self.candidates(most, spare).sorted();
+            let more = self.evict_until(goal - freed, candidates);
+            freed += more;
+            if freed >= goal || !is_cut {
+                return freed;
+            }
+            // Blocks that are short, held or in flight gave less than they seemed to.
+            most = if more > 0 { most * 2 } else { usize::MAX };
+        }
+    }
+
+    /// Evicts one after another until `goal` bytes were freed. Returns how many were.
+    fn evict_until(&self, goal: u64, candidates: Vec<Candidate>) -> u64 {
         let mut freed = 0;
         for candidate in candidates {
             if freed >= goal {
@@ -118,12 +187,17 @@ impl Cache {
         freed
     }
 
-    fn candidates(&self) -> Vec<Candidate> {
+    fn candidates(&self, most: usize, spare: Option<Spare<'_>>) -> First<Candidate> {
         let future = self
             .future
             .get()
             .filter(|_| self.plan.policy == Policy::Plan);
-        let mut found = Vec::new();
+        let mut first = First::new(most, Candidate::rank);
+        let mut found = |candidate: Candidate| {
+            if !spare.is_some_and(|spare| spare.covers(&candidate)) {
+                first.push(candidate);
+            }
+        };
         for dataset in self.datasets() {
             let next_use = future.and_then(|future| future.of(dataset.index.generation()));
             for shard in dataset.made_shards() {
@@ -133,16 +207,16 @@ impl Cache {
                 }
             }
         }
-        found
+        first
     }
 }
 
 /// Where the future is known each block has a time of its own.
-fn add_blocks(found: &mut Vec<Candidate>, shard: &Arc<Shard>, next_use: &dyn NextUse) {
+fn add_blocks(found: &mut impl FnMut(Candidate), shard: &Arc<Shard>, next_use: &dyn NextUse) {
     let now = now_ticks();
     for block in runs_of(shard.map.stored_words()).into_iter().flatten() {
         if block < shard.map.blocks() {
-            found.push(Candidate {
+            found(Candidate {
                 needed_in: next_use.needed_in(shard.shard, block).unwrap_or(u64::MAX),
                 last_use: shard.stamps.last_use(block / BLOCKS_PER_STAMP, now),
                 shard: shard.clone(),
@@ -153,7 +227,7 @@ fn add_blocks(found: &mut Vec<Candidate>, shard: &Arc<Shard>, next_use: &dyn Nex
 }
 
 /// Else the blocks that share a stamp go together.
-fn add_groups(found: &mut Vec<Candidate>, shard: &Arc<Shard>) {
+fn add_groups(found: &mut impl FnMut(Candidate), shard: &Arc<Shard>) {
     let now = now_ticks();
     let blocks = shard.map.blocks();
     for (word, bits) in (0..).zip(shard.map.stored_words()) {
@@ -163,7 +237,7 @@ fn add_groups(found: &mut Vec<Candidate>, shard: &Arc<Shard>) {
             if stored == 0 || start >= blocks {
                 continue;
             }
-            found.push(Candidate {
+            found(Candidate {
                 needed_in: u64::MAX,
                 last_use: shard.stamps.last_use(start / BLOCKS_PER_STAMP, now),
                 shard: shard.clone(),
@@ -181,4 +255,29 @@ fn evict_group(candidate: &Candidate, cache: &Cache) -> std::io::Result<Dropped>
     };
     let dropped = shard.drop_blocks(&candidate.blocks, &cache.budget)?;
     Ok(dropped.unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn the_first_of_many_are_those_of_the_whole_order(
+            ranks in proptest::collection::vec((0u64..20, 0u32..20), 0..200),
+            most in 1usize..50,
+        ) {
+            let rank = |(needed_in, last_use): &(u64, u32)| (Reverse(*needed_in), *last_use);
+            let mut first = First::new(most, rank);
+            ranks.iter().for_each(|one| {
+                first.push(*one);
+                assert!(first.found.len() <= 2 * most, "no more is kept");
+            });
+            let mut whole = ranks.clone();
+            whole.sort_by_key(rank);
+            whole.truncate(most);
+            prop_assert_eq!(first.sorted(), (whole, ranks.len() > most));
+        }
+    }
 }

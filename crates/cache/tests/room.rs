@@ -354,3 +354,24 @@ fn a_shard_whose_files_could_not_all_be_made_leaves_none() {
     assert!(device.remount("nr_inodes=100"));
     assert!(node.stage(&world.origin(), range(0, 1)).unwrap());
 }
+
+#[test]
+fn old_blocks_that_views_hold_do_not_hide_the_others() {
+    // More groups of blocks are held than are looked at at one time.
+    let (held, all) = (1760 * BLOCK, 2000 * BLOCK);
+    let world = World::new(1, &[all]);
+    let folder = tempfile::tempdir().unwrap();
+    let capacity = 1900 * BLOCK + OVERHEAD;
+    let node = Node::start(&world, plan(folder.path(), Policy::Lru, capacity));
+    let origin = world.origin();
+    assert!(node.stage(&origin, range(0, held)).unwrap());
+    let client = world.client(folder.path()).unwrap();
+    let view = client.view(range(0, held)).unwrap().unwrap();
+    // Stamps count tenths of a second.
+    std::thread::sleep(Duration::from_millis(120));
+    for block in held / BLOCK..all / BLOCK {
+        assert!(node.stage(&origin, range(block * BLOCK, 1)).unwrap());
+    }
+    assert!(node.cache.metrics().evicted_blocks.get() > 0);
+    assert_eq!(view.bytes(), &world.shard[..held as usize]);
+}

@@ -89,4 +89,6 @@ fn an_order_that_changes_while_it_is_read_spoils_no_other_blocks_uses() {
         );
     }
     assert_eq!(uses.next(ShardIndex(0), 2, 0), Some(0));
+    let never = uses.next(ShardIndex(0), 1, 0);
+    assert!(never.is_none_or(|next| next > 4), "{never:?} is another's");
 }
