@@ -14,7 +14,7 @@ import forebay
 from bench import belady, data, row
 from bench.loop import loader, side_by_side, train
 from bench.row import Row
-from bench.scene import origin_bytes, scene, served, why_not
+from bench.scene import scene, served, why_not
 from bench.setting import Setting
 
 _SHARES = (25, 50, 75)
@@ -44,10 +44,10 @@ class Rows:
 
 @dataclass(frozen=True)
 class Ran:
-    """Of each epoch the order, and the bytes that were read from the origin by its end."""
+    """Of each epoch the order, and the blocks that were read from the origin by its end."""
 
     orders: list[list[int]]
-    origin: list[int]
+    origin: list[float]
     longest_wait_s: list[float]
     status: dict[str, Any]
 
@@ -66,7 +66,7 @@ def _write(setting: Setting) -> Rows:
     stage = scene(setting)
     folder = stage.plain / "evict"
     folder.mkdir()
-    count = setting.size(1600, 160)
+    count = setting.size(1600, 80)
     extents = data.write_rows(folder / "rows.h5", count, data.SAMPLE_BYTES, setting.seed)
     index = setting.folder / "evict.forebay"
     forebay.index(folder / "rows.h5", index, sample="rows")
@@ -84,7 +84,7 @@ def _plan(setting: Setting, rows: Rows, share: int) -> Row:
     accesses = sum(map(len, order))
     best = 100 * belady.hits(order, capacity) / accesses
     # What was read once was no hit, whoever asked for it: a sample or the stager.
-    reached = 100 * (1 - ran.origin[-1] / data.BLOCK_BYTES / accesses)
+    reached = 100 * (1 - ran.origin[-1] / accesses)
     behind = best - reached
     return Row(
         name=f"evict_plan_{share}",
@@ -111,8 +111,7 @@ def _pin(setting: Setting, rows: Rows) -> Row:
     later = [rows.blocks[sample] for epoch in ran.orders[1:] for sample in epoch]
     accesses = sum(map(len, later))
     share = 100 * capacity / rows.block_count
-    read = (ran.origin[-1] - ran.origin[0]) / data.BLOCK_BYTES
-    reached = 100 * (1 - read / accesses)
+    reached = 100 * (1 - (ran.origin[-1] - ran.origin[0]) / accesses)
     away = abs(share - reached)
     return Row(
         name="evict_pin",
@@ -149,18 +148,30 @@ def _train(rows: Rows, cache: Path, seed: int, rank: int, meet: Callable[[], Non
 
     dataset = forebay.open(rows.index, root=rows.root, cache=cache, start_daemon=False)
     sampler = fb.Sampler(dataset, seed=seed, rank=rank, world_size=1)
-    orders, origin, longest = [], [], []
+    orders = [sampler.order(epoch).tolist() for epoch in range(_EPOCHS)]
+    # After the last epoch nothing follows, as Belady knows: it is announced alone.
+    last = fb.LookAhead(orders[-1], dataset, rank=rank)
+    usual, alone = (
+        loader(fb.Dataset(dataset), order, workers=_WORKERS, batch=_BATCH)
+        for order in (sampler, last)
+    )
+    origin, longest = [], []
     for epoch in range(_EPOCHS):
-        order = sampler.order(epoch).tolist()
-        # After the last epoch nothing follows, as Belady knows: it is announced alone.
-        last = fb.LookAhead(order, dataset, rank=rank) if epoch == _EPOCHS - 1 else None
         sampler.set_epoch(epoch)
-        batches = loader(fb.Dataset(dataset), last or sampler, workers=_WORKERS, batch=_BATCH)
-        steps = train(batches, window_s=_WINDOW_S)
-        orders.append(order)
-        origin.append(origin_bytes(cache))
+        steps = train(alone if epoch == _EPOCHS - 1 else usual, window_s=_WINDOW_S)
+        origin.append(_origin_blocks(rows, forebay.status(cache)))
         longest.append(max(steps.wait))
     return Ran(orders, origin, longest, forebay.status(cache))
+
+
+def _origin_blocks(rows: Rows, status: dict[str, Any]) -> float:
+    """Blocks that were read from the origin, by the daemon or by a client for itself.
+
+    A client reads a sample whole if one of its blocks is absent and there is no room.
+    """
+    blocks_a_sample = sum(map(len, rows.blocks)) / len(rows.blocks)
+    direct = status["direct_bytes"] / data.SAMPLE_BYTES * blocks_a_sample
+    return float(status["origin_bytes"] / data.BLOCK_BYTES + direct)
 
 
 def _conditions(setting: Setting, ran: Ran, **more: Any) -> dict[str, Any]:
@@ -176,7 +187,7 @@ def _conditions(setting: Setting, ran: Ran, **more: Any) -> dict[str, Any]:
         samples=len(ran.orders[0]),
         block_bytes=data.BLOCK_BYTES,
         look_ahead_bytes=plan["look_ahead_bytes"],
-        origin_blocks_an_epoch=(np.diff([0, *ran.origin]) // data.BLOCK_BYTES).tolist(),
+        origin_blocks_an_epoch=np.diff([0, *ran.origin]).round(1).tolist(),
         direct_bytes=ran.status["direct_bytes"],
         longest_wait_ms=[round(wait * 1e3, 1) for wait in ran.longest_wait_s],
         stager=ran.status["stager"],

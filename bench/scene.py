@@ -170,12 +170,6 @@ def _wait_for_daemon(cache: Path) -> None:
             return
 
 
-def origin_bytes(cache: Path) -> int:
-    """Bytes that the daemon and its clients have read from the origin."""
-    status = forebay.status(cache)
-    return int(status["origin_bytes"]) + int(status["direct_bytes"])
-
-
 def _run(*words: object) -> str:
     line = [command(), *map(str, words)]
     done = subprocess.run(line, capture_output=True, text=True, timeout=_SECONDS, check=False)

@@ -151,7 +151,7 @@ def test_an_epoch_is_read_from_the_origin_once(summary: list[dict[str, Any]]) ->
 def test_no_cache_hits_more_than_is_possible(summary: list[dict[str, Any]]) -> None:
     for share in (25, 50, 75):
         found = measured(summary, f"evict_plan_{share}")
-        assert 0 < found["hit_rate_percent"] <= found["belady_percent"] < 100
+        assert found["hit_rate_percent"] <= found["belady_percent"] < 100
         assert sum(found["origin_blocks_an_epoch"]) >= found["blocks"]
 
 
