@@ -160,7 +160,8 @@ impl ResidencyMap {
         let (block, checksum) = landed.spend();
         let (word, bit) = (block / 64, 1 << (block % 64));
         self.checksum_word(block).store(checksum, Ordering::Relaxed);
-        self.stored_word(word).fetch_or(bit, Ordering::Relaxed);
+        // Whoever sees it stored sees its checksum, also one that does not lead the block.
+        self.stored_word(word).fetch_or(bit, Ordering::Release);
         // Pairs with the acquire load in `Words::resident`: who sees the bit sees the bytes.
         self.resident_word(word).fetch_or(bit, Ordering::Release);
     }

@@ -3,9 +3,9 @@
 //! A plan is advice: a wrong or damaged one costs time, never data. Entries are read in windows, so
 //! an epoch of any length costs a bounded amount of memory.
 
-use std::fs::File;
+use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::FileExt;
+use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
 
 use thiserror::Error;
@@ -48,7 +48,14 @@ pub struct PlanFile {
 impl PlanFile {
     /// Opens a plan for the data set of this generation.
     pub fn open(path: &Path, generation: u128) -> Result<Self, PlanFileError> {
-        let file = File::open(path)?;
+        // A pipe of that name must not hold up whoever opens it.
+        let file = OpenOptions::new()
+            .read(true)
+            .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
+            .open(path)?;
+        if !file.metadata()?.is_file() {
+            return Err(PlanFileError::Unusable("it is no regular file"));
+        }
         let mut header = [0; 64];
         file.read_exact_at(&mut header, 0)?;
         if header[..8] != MAGIC || u32_at(&header, 8) != VERSION {
@@ -181,6 +188,14 @@ mod tests {
         let mut huge = whole.clone();
         huge[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
         assert!(open(&huge).is_err(), "a count beyond the file");
+        let folder = tempfile::tempdir().unwrap();
+        let pipe = folder.path().join("plan");
+        let made = std::process::Command::new("mkfifo").arg(&pipe).status();
+        assert!(made.unwrap().success());
+        assert!(
+            PlanFile::open(&pipe, 8).is_err(),
+            "a pipe that nobody writes"
+        );
         let mut later = whole;
         later[8] = 2;
         assert!(open(&later).is_err(), "another version");
