@@ -1,9 +1,5 @@
 //! Eviction that knows the order to come, against Belady's own.
-
-#![allow(
-    clippy::unwrap_used,
-    reason = "a test that cannot be set up has failed"
-)]
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod common;
 
