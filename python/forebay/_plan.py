@@ -7,6 +7,7 @@ in its header, which the daemon reads.
 
 from __future__ import annotations
 
+import itertools
 import mmap
 import os
 import struct
@@ -23,6 +24,9 @@ from forebay.errors import ForebayError
 
 _HEADER_BYTES = 4096
 _TAKEN_AT = 64
+_GIVEN_UP = (1 << 64) - 1
+# Tells the samplers of a process apart.
+_NUMBERS = itertools.count(1)
 # Entries are written this many at a time, so that an epoch costs no second copy of itself.
 _RUN = 1 << 20
 
@@ -33,15 +37,24 @@ class Plan:
     def __init__(self, file: Any, path: Path) -> None:
         # The map keeps the file; nothing is left open that a forgotten plan would have to close.
         self._map = mmap.mmap(file.fileno(), _HEADER_BYTES)
+        # A fork shares the map; the order is still its parent's.
+        self._process = os.getpid()
         self.path = path
 
     def take(self, taken: int) -> None:
-        """Note that so many entries have been handed out."""
-        struct.pack_into("<Q", self._map, _TAKEN_AT, taken)
+        """Note that so many entries have been handed out, unless the plan was closed."""
+        if not self._map.closed and self._process == os.getpid():
+            struct.pack_into("<Q", self._map, _TAKEN_AT, taken)
 
     def close(self) -> None:
-        """Let go of the file; the daemon keeps its own."""
+        """Give the order up and let go of the file; the daemon forgets its own."""
+        self.take(_GIVEN_UP)
         self._map.close()
+
+    def __del__(self) -> None:
+        # Not made whole if the file could not be mapped.
+        if hasattr(self, "_process"):
+            self.close()
 
 
 def write_plan(
@@ -52,6 +65,7 @@ def write_plan(
     rank: int,
     world_size: int,
     batch: int = 0,
+    sampler: int = 0,
 ) -> Plan:
     """Write the order of an epoch where the daemon can open it.
 
@@ -67,14 +81,14 @@ def write_plan(
         with os.fdopen(handle, "r+b") as file:
             file.write(b"FBPLAN\0\0" + struct.pack("<II", 1, np.dtype(entry).itemsize))
             file.write(generation.to_bytes(16, "little"))
-            file.write(struct.pack("<QQIIII", len(order), epoch, rank, world_size, batch, 0))
+            file.write(struct.pack("<QQIIII", len(order), epoch, rank, world_size, batch, sampler))
             file.truncate(_HEADER_BYTES)
             file.seek(_HEADER_BYTES)
             for start in range(0, len(order), _RUN):
                 order[start : start + _RUN].astype(entry).tofile(file)
             file.flush()
             return Plan(file, Path(name))
-    except OSError:
+    except BaseException:
         Path(name).unlink(missing_ok=True)
         raise
 
@@ -84,6 +98,7 @@ class Planner:
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
+        self._number = next(_NUMBERS) & 0xFFFF_FFFF
         self._current: Plan | None = None
 
     def __reduce__(self) -> tuple[type[Planner], tuple[Dataset]]:
@@ -98,10 +113,12 @@ class Planner:
         rank: int,
         world_size: int,
         batch: int = 0,
-    ) -> None:
-        """An epoch begins with this order; `following` is the next one's, where it is known."""
-        self.end()
-        about = {"rank": rank, "world_size": world_size, "batch": batch}
+    ) -> Plan | None:
+        """An epoch begins with this order; `following` is the next one's, where it is known.
+
+        Whoever hands the order out notes its place in the plan returned. A newer epoch closes it.
+        """
+        about = {"rank": rank, "world_size": world_size, "batch": batch, "sampler": self._number}
         plans: list[Plan] = []
         try:
             plans.append(write_plan(self._dataset, order, epoch=epoch, **about))
@@ -112,16 +129,13 @@ class Planner:
         except (OSError, ForebayError):
             # No daemon, no room: the order is used all the same, and read as it comes.
             pass
-        for plan in plans:
-            plan.path.unlink(missing_ok=True)
+        finally:
+            for plan in plans:
+                plan.path.unlink(missing_ok=True)
+        # Only now: the daemon goes on with the order before until it has this one.
+        self.end()
         self._current = plans[0] if plans else None
-        for plan in plans[1:]:
-            plan.close()
-
-    def take(self, taken: int) -> None:
-        """So many samples of the epoch have been handed out."""
-        if self._current is not None:
-            self._current.take(taken)
+        return self._current
 
     def end(self) -> None:
         """The epoch is over."""
@@ -129,8 +143,12 @@ class Planner:
             self._current.close()
             self._current = None
 
-    def track(self, indices: Iterator[int]) -> Iterator[int]:
-        """The same indices, noting each as it is handed out."""
-        for taken, index in enumerate(indices, start=1):
-            self.take(taken)
-            yield index
+
+def track(indices: Iterator[int], plan: Plan | None) -> Iterator[int]:
+    """The same indices, noting in the plan each as it is handed out."""
+    if plan is None:
+        yield from indices
+        return
+    for taken, index in enumerate(indices, start=1):
+        plan.take(taken)
+        yield index

@@ -23,7 +23,7 @@ import torch
 import torch.utils.data
 
 import forebay
-from forebay._plan import Planner
+from forebay._plan import Plan, Planner, track
 
 __all__ = ["Dataset", "LookAhead", "SampleSource", "Sampler"]
 
@@ -135,8 +135,8 @@ class Sampler(torch.utils.data.Sampler[int]):
         if self._planner is None:
             return _as_ints(order)
         about = {"epoch": self.epoch, "rank": self.rank, "world_size": self.world_size}
-        self._planner.begin(order, self.order(self.epoch + 1), **about)
-        return self._planner.track(_as_ints(order))
+        plan = self._planner.begin(order, self.order(self.epoch + 1), **about)
+        return track(_as_ints(order), plan)
 
     def state_dict(self, *, consumed: int) -> dict[str, Any]:
         """A place in the epoch, as a plain dict that JSON can hold.
@@ -256,6 +256,7 @@ class LookAhead(torch.utils.data.Sampler[Any]):
 
     def __iter__(self) -> Iterator[Any]:
         drawn = list(self.sampler)
+        _silence(self.sampler)
         batched = bool(drawn) and isinstance(drawn[0], (list, tuple))
         sizes = [len(batch) for batch in drawn] if batched else [1] * len(drawn)
         flat = (index for batch in drawn for index in batch) if batched else iter(drawn)
@@ -264,20 +265,30 @@ class LookAhead(torch.utils.data.Sampler[Any]):
         if isinstance(self.sampler, Sampler):
             following = self._mapped(self.sampler.order(self.sampler.epoch + 1))
         about = {"rank": self._rank, "world_size": self._world_size}
-        self._planner.begin(
+        plan = self._planner.begin(
             self._mapped(order), following, epoch=0, batch=sizes[0] if batched else 0, **about
         )
-        return self._handed_out(drawn, sizes)
+        return _handed_out(drawn, sizes, plan)
 
     def _mapped(self, order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return order if self._positions is None else self._positions[order]
 
-    def _handed_out(self, drawn: list[Any], sizes: list[int]) -> Iterator[Any]:
-        taken = 0
-        for item, size in zip(drawn, sizes, strict=True):
-            taken += size
-            self._planner.take(taken)
-            yield item
+
+def _silence(sampler: Any) -> None:
+    """Let the wrapped sampler's own announcement go: its order was only drawn, and nothing taken."""
+    while sampler is not None:
+        if isinstance(sampler, Sampler) and sampler._planner is not None:
+            sampler._planner.end()
+        sampler = getattr(sampler, "sampler", None)
+
+
+def _handed_out(drawn: list[Any], sizes: list[int], plan: Plan | None) -> Iterator[Any]:
+    taken = 0
+    for item, size in zip(drawn, sizes, strict=True):
+        taken += size
+        if plan is not None:
+            plan.take(taken)
+        yield item
 
 
 class SampleSource(Protocol):

@@ -63,19 +63,19 @@ def test_staging_keeps_to_its_bound_and_follows_the_sampler(
     dataset = node.open(files.index)
     order = iter(fb.Sampler(dataset, seed=1, rank=0, world_size=1))
     eventually("staging has begun", lambda: resident_samples(node) >= 8)
-    merged = 16  # samples that are looked at together
-    assert resident_samples(node) <= 8 + merged
+    assert resident_samples(node) == 8
     taken = [next(order) for _ in range(SAMPLES // 2)]
-    eventually("staging has gone on", lambda: resident_samples(node) > 8 + merged)
+    eventually("staging has gone on", lambda: resident_samples(node) == 8 + 8)
     for index in taken:
         assert dataset[index]["data"].tobytes() == files.samples[index]["data"].tobytes()
 
 
 def test_a_plan_ends_with_the_thread_that_announced_it(node: Node, files: World) -> None:
     dataset = node.open(files.index)
+    orders = []
 
     def announce() -> None:
-        iter(fb.Sampler(dataset, rank=0, world_size=1))
+        orders.append(iter(fb.Sampler(dataset, rank=0, world_size=1)))
         eventually("the plan is followed", lambda: node.status()["stager"]["plans"] == 1)
 
     thread = threading.Thread(target=announce)
@@ -114,6 +114,66 @@ def test_a_damaged_plan_is_refused(node: Node, files: World, at: int) -> None:
     with pytest.raises(forebay.InvalidInputError, match="plan"):
         dataset.follow(plan.path, None)
     assert len(dataset[0]["data"]) == SAMPLE_BYTES
+
+
+def plans(node: Node) -> int:
+    followed: int = node.status()["stager"]["plans"]
+    return followed
+
+
+def test_a_second_loader_does_not_take_the_first_ones_place(node: Node, files: World) -> None:
+    dataset = node.open(files.index)
+    training = fb.LookAhead(SequentialSampler(range(30)), dataset, rank=0)
+    steps = iter(training)
+    validation = fb.LookAhead(SequentialSampler(range(10)), dataset, rank=0)
+    assert list(validation) == list(range(10))
+    eventually("both are followed", lambda: plans(node) == 2)
+    assert list(steps) == list(range(30))
+
+
+def test_an_order_that_is_let_go_is_forgotten(node: Node, files: World) -> None:
+    dataset = node.open(files.index)
+    order = iter(fb.Sampler(dataset, rank=0, world_size=1))
+    eventually("it is followed", lambda: plans(node) == 1)
+    del order
+    eventually("it is forgotten", lambda: plans(node) == 0)
+
+
+def test_a_fork_does_not_end_its_parents_order(node: Node, files: World) -> None:
+    dataset = node.open(files.index)
+    plan = write_plan(dataset, np.arange(SAMPLES), epoch=0, rank=0, world_size=1)
+    plan.take(7)
+    child = os.fork()
+    if child == 0:
+        plan.close()
+        os._exit(0)
+    assert os.waitpid(child, 0)[1] == 0
+    assert struct.unpack("<Q", plan.path.read_bytes()[64:72]) == (7,)
+    plan.close()
+    assert struct.unpack("<Q", plan.path.read_bytes()[64:72]) == (2**64 - 1,)
+
+
+def test_an_iteration_that_was_replaced_does_not_move_the_new_ones_place(
+    node: Node, files: World
+) -> None:
+    sampler = fb.Sampler(node.open(files.index), shuffle=False, rank=0, world_size=1)
+    old = iter(sampler)
+    new = iter(sampler)
+    assert next(new) == 0
+    assert list(old) == list(range(SAMPLES))
+    ahead = SAMPLES - 1
+    eventually("all is looked at", lambda: node.status()["stager"]["ahead_samples"] >= ahead)
+    assert list(new) == list(range(1, SAMPLES))
+
+
+def test_a_wrapped_sampler_of_forebays_announces_nothing_of_its_own(
+    node: Node, files: World
+) -> None:
+    dataset = node.open(files.index)
+    sampler = fb.Sampler(dataset, shuffle=False, rank=0, world_size=1)
+    steps = iter(fb.LookAhead(BatchSampler(sampler, 4, drop_last=False), dataset, rank=0))
+    eventually("the batches' order alone is followed", lambda: plans(node) == 1)
+    assert [index for batch in steps for index in batch] == list(range(SAMPLES))
 
 
 def test_no_plan_is_left_behind(node: Node, files: World) -> None:

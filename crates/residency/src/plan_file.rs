@@ -16,6 +16,8 @@ const VERSION: u32 = 1;
 const HEADER_BYTES: u64 = 4096;
 /// Where the sampler keeps how many entries it has handed out.
 const TAKEN_AT: u64 = 64;
+/// What it writes there when nobody follows the order any more.
+const GIVEN_UP: u64 = u64::MAX;
 /// Most entries in a plan: 64 GiB of them.
 const MAX_ENTRIES: u64 = 1 << 33;
 
@@ -43,6 +45,8 @@ pub struct PlanFile {
     pub rank: u32,
     /// Samples in one iteration of the rank; 0 if unknown.
     pub batch: u32,
+    /// Which of its process's samplers wrote it.
+    pub sampler: u32,
 }
 
 impl PlanFile {
@@ -80,6 +84,7 @@ impl PlanFile {
             epoch: u64_at(&header, 40),
             rank: u32_at(&header, 48),
             batch: u32_at(&header, 56),
+            sampler: u32_at(&header, 60),
         })
     }
 
@@ -93,11 +98,12 @@ impl PlanFile {
         self.entries == 0
     }
 
-    /// How many entries the sampler has handed out.
-    pub fn taken(&self) -> io::Result<u64> {
+    /// How many entries the sampler has handed out; `None` once it has given the plan up.
+    pub fn taken(&self) -> io::Result<Option<u64>> {
         let mut bytes = [0; 8];
         self.file.read_exact_at(&mut bytes, TAKEN_AT)?;
-        Ok(u64::from_le_bytes(bytes).min(self.entries))
+        let taken = u64::from_le_bytes(bytes);
+        Ok((taken != GIVEN_UP).then_some(taken.min(self.entries)))
     }
 
     /// Appends entries `[first, first + count)`, as far as there are any, to `out`.
@@ -143,7 +149,7 @@ mod tests {
         bytes.extend((entries.len() as u64).to_le_bytes());
         bytes.extend(5u64.to_le_bytes());
         bytes.extend(
-            [3u32, 8, 16, 0]
+            [3u32, 8, 16, 21]
                 .iter()
                 .flat_map(|value| value.to_le_bytes()),
         );
@@ -166,16 +172,26 @@ mod tests {
         for width in [4, 8] {
             let plan = open(&plan(width, &[4, 0, 70_000, 1], 7 << 64 | 9)).unwrap();
             assert_eq!(
-                (plan.len(), plan.epoch, plan.rank, plan.batch),
-                (4, 5, 3, 16)
+                (plan.len(), plan.epoch, plan.rank, plan.batch, plan.sampler),
+                (4, 5, 3, 16, 21)
             );
-            assert_eq!(plan.taken().unwrap(), 2);
+            assert_eq!(plan.taken().unwrap(), Some(2));
             let mut out = Vec::new();
             plan.read(1, 2, &mut out).unwrap();
             plan.read(3, 100, &mut out).unwrap();
             plan.read(9, 1, &mut out).unwrap();
             assert_eq!(out, [0, 70_000, 1]);
         }
+    }
+
+    #[test]
+    fn the_place_is_within_the_order_until_it_is_given_up() {
+        let at = TAKEN_AT as usize..TAKEN_AT as usize + 8;
+        let mut bytes = plan(4, &[1, 2], 7 << 64 | 9);
+        bytes[at.clone()].copy_from_slice(&9u64.to_le_bytes());
+        assert_eq!(open(&bytes).unwrap().taken().unwrap(), Some(2));
+        bytes[at].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert_eq!(open(&bytes).unwrap().taken().unwrap(), None);
     }
 
     #[test]

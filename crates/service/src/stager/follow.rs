@@ -72,6 +72,7 @@ impl Following {
             link,
             generation: self.open.dataset.index().generation(),
             rank: self.plans.first().map_or(0, |plan| plan.rank),
+            sampler: self.plans.first().map_or(0, |plan| plan.sampler),
         }
     }
 
@@ -92,9 +93,12 @@ impl Following {
         self.ahead_bytes
     }
 
-    /// Notes how far the sampler is.
-    pub(crate) fn look(&mut self, now: Instant) -> io::Result<()> {
-        let taken = self.plans.first().map_or(Ok(0), PlanFile::taken)?;
+    /// Notes how far the sampler is; false if it has given the order up.
+    pub(crate) fn look(&mut self, now: Instant) -> io::Result<bool> {
+        let taken = self.plans.first().map_or(Ok(None), PlanFile::taken)?;
+        let Some(taken) = taken else {
+            return Ok(false);
+        };
         self.pace.note(taken, now);
         let passed = taken.saturating_sub(self.taken);
         for _ in 0..passed.min(self.ahead.len() as u64) {
@@ -108,7 +112,7 @@ impl Following {
         }
         self.taken = taken.max(self.taken);
         self.progress.store(self.taken, Ordering::Relaxed);
-        Ok(())
+        Ok(true)
     }
 
     /// True if there is more to stage within the bounds of bytes and time.

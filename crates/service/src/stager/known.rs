@@ -16,12 +16,13 @@ struct Rank {
     taken: Arc<AtomicU64>,
 }
 
-/// Who announced an order: the link and the rank, for a data set.
+/// Who announced an order: the link, the rank and the sampler, for a data set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Place {
     pub(super) link: u64,
     pub(super) generation: u128,
     pub(super) rank: u32,
+    pub(super) sampler: u32,
 }
 
 /// All orders that are followed.

@@ -130,7 +130,7 @@ impl Stager {
         Ok(Self { events, status })
     }
 
-    /// Follows a plan from now on, in place of an earlier one of the same link and rank.
+    /// Follows a plan from now on, in place of an earlier one of the same sampler.
     pub(crate) fn follow(&self, link: u64, open: OpenDataset, plans: Vec<PlanFile>) {
         let following = Box::new(Following::new(open, plans));
         let _ = self.events.send(Event::Follow { link, following });
@@ -298,7 +298,8 @@ impl Work {
         self.learning = started.is_ok();
     }
 
-    /// Looks how far the samplers are; a plan that cannot be read is followed no longer.
+    /// Looks how far the samplers are. A plan that was given up, or that cannot be read, is followed
+    /// no longer.
     fn look(&mut self) {
         let now = Instant::now();
         if self.looked.is_some_and(|then| now < then + TICK) {
@@ -307,7 +308,7 @@ impl Work {
         self.looked = Some(now);
         let before = self.following.len();
         self.following
-            .retain_mut(|(_, following)| following.look(now).is_ok());
+            .retain_mut(|(_, following)| matches!(following.look(now), Ok(true)));
         if self.following.len() < before {
             self.forget_the_gone();
         }
