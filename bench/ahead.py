@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 import forebay
+import forebay.torch as fb
 from bench import row
 from bench.loop import DirectDataset, MadeUpDataset, Steps, loader, side_by_side, train
 from bench.rounds import Floats, centre
@@ -92,8 +93,6 @@ def _look_ahead(stage: Scene) -> int:
 def _staged(
     stage: Scene, cache: Path, setting: Setting, rank: int, meet: Callable[[], None]
 ) -> Staged:
-    import forebay.torch as fb
-
     opened = forebay.open(stage.index, root=stage.slow, cache=cache, start_daemon=False)
     dataset = fb.Dataset(opened)
     sampler = fb.Sampler(opened, seed=setting.seed, rank=rank, world_size=RANKS)
@@ -117,8 +116,6 @@ def _staged(
 
 
 def _direct(stage: Scene, seed: int, iterations: int, rank: int, meet: Callable[[], None]) -> Steps:
-    import forebay.torch as fb
-
     sampler = fb.Sampler(stage.samples, seed=seed, rank=rank, world_size=RANKS)
     batches = loader(DirectDataset(stage), sampler, workers=WORKERS)
     meet()

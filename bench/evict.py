@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import gc
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import numpy as np
 
 import forebay
+import forebay.torch as fb
 from bench import belady, data, row
 from bench.loop import loader, side_by_side, train
 from bench.row import Row
@@ -144,23 +146,28 @@ def _run(setting: Setting, rows: Rows, policy: str, share: int) -> tuple[int, Ra
 
 
 def _train(rows: Rows, cache: Path, seed: int, rank: int, meet: Callable[[], None]) -> Ran:
-    import forebay.torch as fb
-
     dataset = forebay.open(rows.index, root=rows.root, cache=cache, start_daemon=False)
-    sampler = fb.Sampler(dataset, seed=seed, rank=rank, world_size=1)
-    orders = [sampler.order(epoch).tolist() for epoch in range(_EPOCHS)]
+    origin: list[float] = []
+    longest: list[float] = []
+
+    def epochs(sampler: Any, numbers: range) -> None:
+        batches = loader(fb.Dataset(dataset), sampler, workers=_WORKERS, batch=_BATCH)
+        for epoch in numbers:
+            if isinstance(sampler, fb.Sampler):
+                sampler.set_epoch(epoch)
+            steps = train(batches, window_s=_WINDOW_S)
+            origin.append(_origin_blocks(rows, forebay.status(cache)))
+            longest.append(max(steps.wait))
+
+    def sampler() -> fb.Sampler:
+        return fb.Sampler(dataset, seed=seed, rank=rank, world_size=1)
+
+    orders = [sampler().order(epoch).tolist() for epoch in range(_EPOCHS)]
+    epochs(sampler(), range(_EPOCHS - 1))
+    # A sampler that lives on would go on announcing the epoch that it thinks comes next.
+    gc.collect()
     # After the last epoch nothing follows, as Belady knows: it is announced alone.
-    last = fb.LookAhead(orders[-1], dataset, rank=rank)
-    usual, alone = (
-        loader(fb.Dataset(dataset), order, workers=_WORKERS, batch=_BATCH)
-        for order in (sampler, last)
-    )
-    origin, longest = [], []
-    for epoch in range(_EPOCHS):
-        sampler.set_epoch(epoch)
-        steps = train(alone if epoch == _EPOCHS - 1 else usual, window_s=_WINDOW_S)
-        origin.append(_origin_blocks(rows, forebay.status(cache)))
-        longest.append(max(steps.wait))
+    epochs(fb.LookAhead(orders[-1], dataset, rank=rank), range(_EPOCHS - 1, _EPOCHS))
     return Ran(orders, origin, longest, forebay.status(cache))
 
 

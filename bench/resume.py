@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 
 import forebay
+import forebay.torch as fb
 from bench import data, row
 from bench.loop import loader, side_by_side, train
 from bench.rounds import centre
@@ -83,8 +84,6 @@ def _resume(
     rank: int,
     meet: Callable[[], None],
 ) -> float:
-    import forebay.torch as fb
-
     dataset = forebay.open(stage.index, root=root, cache=cache, start_daemon=False)
     sampler = fb.Sampler(dataset, seed=seed, rank=rank, world_size=_RANKS)
     sampler.set_epoch(epoch)

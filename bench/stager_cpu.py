@@ -8,6 +8,7 @@ from collections import defaultdict
 from pathlib import Path
 
 import forebay
+import forebay.torch as fb
 from bench import data, row
 from bench.row import Row
 from bench.scene import scene, served, why_not
@@ -81,8 +82,6 @@ def _row(setting: Setting, name: str, dataset: forebay.Dataset) -> Row:
 
 def _read(dataset: forebay.Dataset, seed: int) -> int:
     """Read the samples of an epoch in batches, at the pace. Returns how many."""
-    import forebay.torch as fb
-
     order = iter(fb.Sampler(dataset, seed=seed, rank=0, world_size=1))
     batches = len(dataset) // _BATCH
     began = time.perf_counter()
