@@ -23,7 +23,7 @@ from bench.setting import Setting
 
 _RANKS = 2
 _WORKERS = 2
-_ITERATIONS = 8
+_ITERATIONS = 2
 
 
 def measure(setting: Setting) -> list[Row]:
@@ -32,13 +32,15 @@ def measure(setting: Setting) -> list[Row]:
     if reason is not None:
         return [row.skipped("resume", reason)]
     stage = scene(setting)
-    resumes = setting.size(10, 1)
+    resumes = setting.size(8, 1)
     with served(setting.folder / "cache-resident", {}) as cache:
         data.stage_all(forebay.open(stage.index, root=stage.plain, cache=cache))
         warm = [_first_waits(stage, cache, stage.plain, setting, n) for n in range(resumes)]
+    # As in training on a large data set, most of it lies beyond the look-ahead.
+    settings = {"look-ahead": stage.data_bytes // (4 * _RANKS)}
     cold = []
     for number in range(resumes):
-        with served(setting.folder / f"cache-resume-{number}", {}) as cache:
+        with served(setting.folder / f"cache-resume-{number}", settings) as cache:
             cold.append(_first_waits(stage, cache, stage.slow, setting, number))
     usual = float(np.median(warm))
     # Of the slower rank, for that is what the other waits for.
