@@ -231,24 +231,13 @@ impl Dataset {
 
     /// Asks the daemon to make samples resident; false if it has no room or cannot be reached.
     pub fn stage(&self, samples: &[u64]) -> Result<bool, ClientError> {
-        let fields = self.index.fields().len();
-        let mut ranges = Vec::new();
+        let mut stored = Vec::new();
         for sample in samples {
-            let sample = self.index.sample(*sample)?;
-            for number in 0..fields {
-                let field = sample.field(number)?;
-                match field {
-                    forebay_dataset::index::Field::Contiguous {
-                        shard, shard_range, ..
-                    } => {
-                        ranges.extend(shard_range.map(|range| stage_range(shard, range)));
-                    }
-                    forebay_dataset::index::Field::Chunked { shard, chunks, .. } => {
-                        ranges.extend(chunks.map(|chunk| stage_range(shard, chunk.shard_range)));
-                    }
-                }
-            }
+            self.index.sample(*sample)?.add_stored_ranges(&mut stored)?;
         }
+        let ranges: Vec<_> = (stored.into_iter())
+            .map(|(shard, range)| stage_range(shard, range))
+            .collect();
         self.stage_ranges(&ranges, Instant::now() + self.deadline)
     }
 }

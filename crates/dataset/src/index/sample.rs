@@ -39,6 +39,28 @@ impl<'a> Sample<'a> {
         self.view.field(self.index, field)
     }
 
+    /// Appends where the stored bytes of all fields lie, field by field, chunk by chunk. On an error
+    /// a part of them may have been appended.
+    ///
+    /// # Errors
+    /// [`IndexError::Damaged`] if a record is not sound.
+    pub fn add_stored_ranges(
+        &self,
+        ranges: &mut Vec<(ShardIndex, ByteRange)>,
+    ) -> Result<(), IndexError> {
+        for number in 0..self.view.head.fields.len() {
+            match self.field(number)? {
+                Field::Contiguous {
+                    shard, shard_range, ..
+                } => ranges.extend(shard_range.map(|range| (shard, range))),
+                Field::Chunked { shard, chunks, .. } => {
+                    ranges.extend(chunks.map(|chunk| (shard, chunk.shard_range)));
+                }
+            }
+        }
+        Ok(())
+    }
+
     /// Bytes of all fields after decoding.
     ///
     /// # Errors

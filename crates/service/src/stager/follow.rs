@@ -10,7 +10,6 @@ use forebay_cache::{Cache, Job, jobs};
 use forebay_residency::PlanFile;
 
 use super::known::Place;
-use super::uses::sample_ranges;
 use crate::stage::OpenDataset;
 
 /// Entries read from a plan at one time.
@@ -148,7 +147,9 @@ impl Following {
             };
             let before = ranges.len();
             // A sample that does not exist is skipped: it takes no bytes and no read.
-            if sample_ranges(self.open.dataset.index(), sample, &mut ranges).is_err() {
+            let found = self.open.dataset.index().sample(sample);
+            let added = found.and_then(|sample| sample.add_stored_ranges(&mut ranges));
+            if added.is_err() {
                 ranges.truncate(before);
             }
             let bytes: u64 = ranges[before..].iter().map(|(_, range)| range.len()).sum();

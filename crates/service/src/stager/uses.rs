@@ -1,7 +1,7 @@
 //! When each block of a data set is needed, from the order of one rank. Pure.
 
-use forebay_dataset::index::{Field, Index};
-use forebay_dataset::{ByteRange, IndexError, ShardIndex};
+use forebay_dataset::index::Index;
+use forebay_dataset::{IndexError, ShardIndex};
 
 /// Uses that are remembered, at most: 64 MiB of them, and samples that are looked at. Those after
 /// it are too far to matter.
@@ -108,7 +108,8 @@ fn each_use<B: AsRef<[u8]>>(
             }
             ranges.clear();
             // A sample that does not exist is not used.
-            let _ = sample_ranges(index, sample, &mut ranges);
+            let found = index.sample(sample);
+            let _ = found.and_then(|sample| sample.add_stored_ranges(&mut ranges));
             let mut last = None;
             for (shard, range) in &ranges {
                 // The shard's blocks lie between its first and the next one's.
@@ -130,28 +131,6 @@ fn each_use<B: AsRef<[u8]>>(
             time += 1;
         }
     }
-}
-
-/// The ranges of a sample's stored bytes.
-pub(super) fn sample_ranges<B: AsRef<[u8]>>(
-    index: &Index<B>,
-    sample: u64,
-    ranges: &mut Vec<(ShardIndex, ByteRange)>,
-) -> Result<(), IndexError> {
-    let sample = index.sample(sample)?;
-    for number in 0..index.fields().len() {
-        match sample.field(number)? {
-            Field::Contiguous {
-                shard, shard_range, ..
-            } => {
-                ranges.extend(shard_range.map(|range| (shard, range)));
-            }
-            Field::Chunked { shard, chunks, .. } => {
-                ranges.extend(chunks.map(|chunk| (shard, chunk.shard_range)));
-            }
-        }
-    }
-    Ok(())
 }
 
 #[cfg(test)]
