@@ -58,14 +58,17 @@ def test_the_daemon_stages_before_anything_is_read(node: Node, files: World) -> 
 def test_staging_keeps_to_its_bound_and_follows_the_sampler(
     node: Node, files: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bound = 8 * SAMPLE_BYTES
-    monkeypatch.setenv("FOREBAY_LOOK_AHEAD", str(bound))
+    ahead = 8
+    monkeypatch.setenv("FOREBAY_LOOK_AHEAD", str(ahead * SAMPLE_BYTES))
     dataset = node.open(files.index)
     order = iter(fb.Sampler(dataset, seed=1, rank=0, world_size=1))
-    eventually("staging has begun", lambda: resident_samples(node) >= 8)
-    assert resident_samples(node) == 8
+    eventually("staging has begun", lambda: resident_samples(node) >= ahead)
+    assert resident_samples(node) == ahead
     taken = [next(order) for _ in range(SAMPLES // 2)]
-    eventually("staging has gone on", lambda: resident_samples(node) == 8 + 8)
+    # How many more depends on where the stager found the sampler on its way: what was handed out
+    # without being staged is left to its readers.
+    eventually("staging has gone on", lambda: resident_samples(node) >= 2 * ahead)
+    assert resident_samples(node) <= len(taken) + ahead
     for index in taken:
         assert dataset[index]["data"].tobytes() == files.samples[index]["data"].tobytes()
 
