@@ -38,7 +38,9 @@ pub mod table;
 #[cfg(test)]
 mod testing;
 mod text;
+pub mod tiers;
 
 pub use epochs::{EpochSummary, Speedup, Summary, Window};
+pub use record::lines::MAX_LINE_BYTES;
 pub use record::{Record, RecordError};
-pub use run::{MAX_ITERATIONS, MAX_LINE_BYTES, MAX_SERIES, Run, Series, Unread};
+pub use run::{MAX_ITERATIONS, MAX_SERIES, Run, Series, Unread};

@@ -2,8 +2,10 @@
 
 mod error;
 mod fields;
+mod io;
+pub(crate) mod lines;
 
-use std::io::{self, Write};
+use std::io::Write;
 
 use serde::Serialize;
 use serde_json::{Map, Value};
@@ -11,6 +13,7 @@ use serde_json::{Map, Value};
 pub(crate) use error::Fault;
 pub use error::RecordError;
 use fields::Fields;
+pub use io::{Execution, Io, MAX_NAME_BYTES};
 
 /// The version of the record format that this crate reads and writes.
 pub const FORMAT: u32 = 1;
@@ -34,6 +37,10 @@ pub enum Record {
     Epoch(EpochEnd),
     /// A remark by the code that measured.
     Note(Note),
+    /// I/O of one process by class.
+    Io(Io),
+    /// Wall time of an epoch over all processes.
+    Execution(Execution),
 }
 
 /// What was run, where, on what and under which conditions.
@@ -142,12 +149,25 @@ pub(crate) enum Parsed {
 }
 
 impl Record {
+    /// The name of its kind, as the field `record` has it.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Manifest(_) => "manifest",
+            Self::Iteration(_) => "iteration",
+            Self::Epoch(_) => "epoch",
+            Self::Note(_) => "note",
+            Self::Io(_) => "io",
+            Self::Execution(_) => "execution",
+        }
+    }
+
     /// Writes the record as one line.
     ///
     /// # Errors
     /// `InvalidInput` when the record breaks a rule of the format, so that nothing is written
     /// which [`crate::Run::read`] would refuse; any error of `out`.
-    pub fn write_line(&self, out: &mut impl Write) -> io::Result<()> {
+    pub fn write_line(&self, out: &mut impl Write) -> std::io::Result<()> {
         let mut line = serde_json::to_string(self)?;
         match parse(&line) {
             // Fields come from the types above, so an unknown one cannot occur here.
@@ -160,8 +180,8 @@ impl Record {
     }
 }
 
-fn invalid(why: String) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidInput, why)
+fn invalid(why: String) -> std::io::Error {
+    std::io::Error::new(std::io::ErrorKind::InvalidInput, why)
 }
 
 /// Reads one line.
@@ -179,6 +199,8 @@ pub(crate) fn parse(line: &str) -> Result<Parsed, Fault> {
         "note" => Record::Note(Note {
             text: fields.text("text")?,
         }),
+        "io" => Record::Io(io::io(&mut fields)?),
+        "execution" => Record::Execution(io::execution(&mut fields)?),
         _ => return Ok(Parsed::Unknown(kind)),
     };
     Ok(Parsed::Known(record, fields.rest()))

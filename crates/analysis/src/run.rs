@@ -8,14 +8,14 @@ use std::collections::BTreeMap;
 
 use crate::record::{EpochEnd, Manifest, Timing};
 
+/// Notes that are kept of one file.
+const MAX_NOTES: usize = 1_000;
+
 /// Iterations that one run may hold; more would not fit the memory of a login node.
 pub const MAX_ITERATIONS: usize = 2_000_000;
 
 /// Pairs of path and epoch that one run may hold.
 pub const MAX_SERIES: usize = 4_096;
-
-/// Length of a line, in bytes.
-pub const MAX_LINE_BYTES: usize = 1 << 20;
 
 /// All records of one file. It has at least one iteration.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,11 +43,22 @@ pub struct Unread {
     pub kinds: BTreeMap<String, u64>,
     /// Fields of known records, as `kind.field`.
     pub fields: BTreeMap<String, u64>,
+    /// Known kinds of record that another analysis reads.
+    pub others: BTreeMap<String, u64>,
     /// Notes beyond the number that is kept.
     pub notes: u64,
 }
 
 impl Unread {
+    /// Keeps a note, or counts it where there are too many.
+    pub(crate) fn keep(&mut self, notes: &mut Vec<String>, note: String) {
+        if notes.len() < MAX_NOTES {
+            notes.push(note);
+        } else {
+            self.notes += 1;
+        }
+    }
+
     /// One sentence for each thing that was not used.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {
@@ -59,8 +70,11 @@ impl Unread {
             .fields
             .iter()
             .map(|(field, n)| format!("the unknown field `{field}`, met {n} times, was not used"));
+        let others = self.others.iter().map(|(kind, n)| {
+            format!("{n} records of kind `{kind}` are for another analysis and were not used")
+        });
         let notes = (self.notes > 0).then(|| format!("{} more notes were not kept", self.notes));
-        kinds.chain(fields).chain(notes).collect()
+        kinds.chain(fields).chain(others).chain(notes).collect()
     }
 }
 

@@ -48,6 +48,22 @@ pub enum RecordError {
         /// Lines that were read.
         lines: u64,
     },
+    /// There is no I/O of a process to analyse.
+    #[error(
+        "the records hold no `io` record in {lines} lines: they say nothing about the I/O of processes"
+    )]
+    NoIo {
+        /// Lines that were read.
+        lines: u64,
+    },
+    /// A number does not fit the table of its point.
+    #[error("line {line} cannot be added to the others")]
+    Table {
+        /// The line.
+        line: u64,
+        /// The rule that it breaks.
+        source: crate::tiers::TableError,
+    },
     /// One thing was recorded twice.
     #[error("line {line} records {what} a second time")]
     Duplicate {
@@ -89,8 +105,9 @@ impl RecordError {
             | Self::NoManifest { line }
             | Self::Duplicate { line, .. }
             | Self::EpochWithoutIterations { line, .. }
+            | Self::Table { line, .. }
             | Self::TooMany { line, .. } => Some(*line),
-            Self::Empty | Self::NoIterations { .. } => None,
+            Self::Empty | Self::NoIterations { .. } | Self::NoIo { .. } => None,
         }
     }
 }

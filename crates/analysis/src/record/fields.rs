@@ -22,6 +22,16 @@ impl Fields {
         self.0.remove(name).filter(|value| !value.is_null())
     }
 
+    /// Takes a null away.
+    fn has(&mut self, name: &str) -> bool {
+        let value = self.take(name);
+        let present = value.is_some();
+        if let Some(value) = value {
+            self.0.insert(name.to_owned(), value);
+        }
+        present
+    }
+
     fn require(&mut self, name: &str) -> Result<Value, Fault> {
         self.take(name)
             .ok_or_else(|| Fault::of(format!("field `{name}` is missing")))
@@ -35,14 +45,28 @@ impl Fields {
     }
 
     pub(super) fn path(&mut self) -> Result<String, Fault> {
-        let path = self.text("path")?;
-        if path.is_empty() || path.len() > MAX_PATH_BYTES {
+        self.name("path", MAX_PATH_BYTES)
+    }
+
+    /// A text of 1 to `limit` bytes.
+    pub(super) fn name(&mut self, field: &str, limit: usize) -> Result<String, Fault> {
+        let name = self.text(field)?;
+        if name.is_empty() || name.len() > limit {
             return Err(Fault::of(format!(
-                "`path` must have 1 to {MAX_PATH_BYTES} bytes: {}",
-                path.len()
+                "`{field}` must have 1 to {limit} bytes: {}",
+                name.len()
             )));
         }
-        Ok(path)
+        Ok(name)
+    }
+
+    pub(super) fn name_or_none(
+        &mut self,
+        field: &str,
+        limit: usize,
+    ) -> Result<Option<String>, Fault> {
+        let present = self.has(field);
+        present.then(|| self.name(field, limit)).transpose()
     }
 
     pub(super) fn texts(&mut self, name: &str) -> Result<Vec<String>, Fault> {
@@ -83,6 +107,20 @@ impl Fields {
             .map_err(|_| Fault::of(format!("`{name}` must be at most {}: {wide}", u32::MAX)))
     }
 
+    pub(super) fn small_count_or_none(&mut self, name: &str) -> Result<Option<u32>, Fault> {
+        let present = self.has(name);
+        present.then(|| self.small_count(name)).transpose()
+    }
+
+    pub(super) fn number_or_none(&mut self, name: &str) -> Result<Option<f64>, Fault> {
+        let number = |value: Value| {
+            value
+                .as_f64()
+                .ok_or_else(|| wrong(name, "a number", &value))
+        };
+        self.take(name).map(number).transpose()
+    }
+
     pub(super) fn seconds(&mut self, name: &str) -> Result<f64, Fault> {
         let value = self.require(name)?;
         as_seconds(name, &value)
@@ -117,7 +155,7 @@ fn as_seconds(name: &str, value: &Value) -> Result<f64, Fault> {
     }
 }
 
-fn wrong(name: &str, wanted: &str, found: &Value) -> Fault {
+pub(super) fn wrong(name: &str, wanted: &str, found: &Value) -> Fault {
     let found = text::clip(&text::printable(&found.to_string()), 60);
     Fault::of(format!("`{name}` must be {wanted}: {found}"))
 }

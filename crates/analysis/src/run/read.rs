@@ -1,16 +1,11 @@
 //! From lines to a run.
 
 use std::collections::BTreeMap;
-use std::io::{BufRead, Read};
+use std::io::BufRead;
 
-use super::{MAX_ITERATIONS, MAX_LINE_BYTES, MAX_SERIES, Run, Series, Unread};
-use crate::record::{self, EpochEnd, Iteration, Manifest, Parsed, Record, RecordError, Timing};
-use crate::text;
-
-const MAX_NOTES: usize = 1_000;
-
-/// Names that are told apart among what is unknown; the others are counted together.
-const MAX_UNKNOWN_NAMES: usize = 64;
+use super::{MAX_ITERATIONS, MAX_SERIES, Run, Series, Unread};
+use crate::record::lines::{self, count};
+use crate::record::{EpochEnd, Iteration, Manifest, Parsed, Record, RecordError, Timing};
 
 impl Run {
     /// Reads a record file, line by line. Blank lines are passed over.
@@ -18,48 +13,11 @@ impl Run {
     /// # Errors
     /// The first line that breaks a rule of `docs/RECORDS.md`, by number; a file with no
     /// manifest or with no iteration.
-    pub fn read(mut records: impl BufRead) -> Result<Self, RecordError> {
+    pub fn read(records: impl BufRead) -> Result<Self, RecordError> {
         let mut building = Building::default();
-        let mut bytes = Vec::new();
-        loop {
-            let line = building.lines + 1;
-            if !next_line(&mut records, &mut bytes, line)? {
-                return building.finish();
-            }
-            building.lines = line;
-            let words = std::str::from_utf8(&bytes).map_err(|_| RecordError::Malformed {
-                line,
-                why: "not UTF-8 text".into(),
-            })?;
-            if !words.trim().is_empty() {
-                let parsed = record::parse(words).map_err(|fault| fault.at(line))?;
-                building.add(parsed, line)?;
-            }
-        }
+        building.lines = lines::each(records, |parsed, line| building.add(parsed, line))?;
+        building.finish()
     }
-}
-
-/// Reads one line into `bytes`; false at the end of the records.
-fn next_line(
-    records: &mut impl BufRead,
-    bytes: &mut Vec<u8>,
-    line: u64,
-) -> Result<bool, RecordError> {
-    bytes.clear();
-    // One byte over the limit, so that a line that is too long is told from one that fits.
-    let limit = MAX_LINE_BYTES as u64 + 1;
-    let read = records
-        .by_ref()
-        .take(limit)
-        .read_until(b'\n', bytes)
-        .map_err(|source| RecordError::Read { line, source })?;
-    if bytes.len() > MAX_LINE_BYTES {
-        return Err(RecordError::LineTooLong {
-            line,
-            limit_bytes: MAX_LINE_BYTES,
-        });
-    }
-    Ok(read > 0)
 }
 
 /// Place of a path in the order of first appearance, and the epoch.
@@ -90,24 +48,17 @@ impl Building {
                 return Ok(());
             }
         };
-        let kind = match record {
-            Record::Manifest(manifest) => {
-                self.add_manifest(manifest, line)?;
-                "manifest"
+        let kind = record.kind();
+        match record {
+            Record::Manifest(manifest) => self.add_manifest(manifest, line)?,
+            Record::Iteration(iteration) => self.add_iteration(iteration, line)?,
+            Record::Epoch(end) => self.add_end(end, line)?,
+            Record::Note(note) => self.unread.keep(&mut self.notes, note.text),
+            Record::Io(_) | Record::Execution(_) => {
+                count(&mut self.unread.others, kind);
+                return Ok(());
             }
-            Record::Iteration(iteration) => {
-                self.add_iteration(iteration, line)?;
-                "iteration"
-            }
-            Record::Epoch(end) => {
-                self.add_end(end, line)?;
-                "epoch"
-            }
-            Record::Note(note) => {
-                self.add_note(note.text);
-                "note"
-            }
-        };
+        }
         for field in unknown_fields {
             count(&mut self.unread.fields, &format!("{kind}.{field}"));
         }
@@ -153,14 +104,6 @@ impl Building {
         }
         self.ends.push((end, line));
         Ok(())
-    }
-
-    fn add_note(&mut self, note: String) {
-        if self.notes.len() < MAX_NOTES {
-            self.notes.push(note);
-        } else {
-            self.unread.notes += 1;
-        }
     }
 
     fn finish(self) -> Result<Run, RecordError> {
@@ -228,13 +171,6 @@ fn attach(series: &mut [Series], end: EpochEnd, line: u64) -> Result<(), RecordE
             Ok(())
         }
     }
-}
-
-fn count(names: &mut BTreeMap<String, u64>, name: &str) {
-    let name = text::clip(&text::printable(name), 64);
-    let full = names.len() >= MAX_UNKNOWN_NAMES && !names.contains_key(&name);
-    let name = if full { "(others)".into() } else { name };
-    *names.entry(name).or_default() += 1;
 }
 
 fn too_many(line: u64, limit: usize, what: &'static str) -> RecordError {
