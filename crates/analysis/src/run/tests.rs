@@ -5,6 +5,7 @@ use std::io::{BufReader, Cursor};
 use proptest::prelude::*;
 
 use super::*;
+use crate::MAX_LINE_BYTES;
 use crate::record::{Note, Record, RecordError};
 use crate::testing::{end, epoch, iteration, lines, manifest, run, two_paths};
 
@@ -221,17 +222,26 @@ fn a_thing_recorded_twice_is_refused() {
 fn what_is_unknown_is_counted_and_told() {
     let extra = STEP.replace("\"rank\":0", "\"rank\":1,\"gpu_s\":0.1");
     let text = format!(
-        "{HEAD}\n{STEP}\n{extra}\n{{\"record\":\"\\u001b[2J\"}}\n{{\"record\":\"io\",\"x\":1}}\n{{\"record\":\"io\"}}\n"
+        "{HEAD}\n{STEP}\n{extra}\n{{\"record\":\"\\u001b[2J\"}}\n{{\"record\":\"gpu\",\"x\":1}}\n{{\"record\":\"gpu\"}}\n"
     );
     let run = Run::read(text.as_bytes()).expect("unknown kinds are no error");
     assert_eq!(
         run.unread().sentences(),
         [
-            "2 records of the unknown kind `io` were not used",
+            "2 records of the unknown kind `gpu` were not used",
             "1 records of the unknown kind `\u{FFFD}[2J` were not used",
             "the unknown field `iteration.gpu_s`, met 1 times, was not used",
         ]
     );
+}
+
+#[test]
+fn what_another_analysis_reads_is_told() {
+    let text =
+        format!("{HEAD}\n{STEP}\n{{\"record\":\"io\",\"process\":\"p\",\"seconds\":{{}}}}\n");
+    let run = Run::read(text.as_bytes()).expect("known kinds are no error");
+    let told = "1 records of kind `io` are for another analysis and were not used";
+    assert_eq!(run.unread().sentences(), [told]);
 }
 
 #[test]
