@@ -34,6 +34,7 @@ mod study;
 mod table;
 #[cfg(test)]
 mod tests;
+pub mod whatif;
 
 pub use class::{Class, ClassError};
 pub use study::{Point, Rate, Setup, Study};

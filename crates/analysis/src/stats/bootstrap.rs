@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::{Sorted, StatsError};
+use crate::random::Random;
 
 const MAX_RESAMPLES: usize = 100_000;
 
@@ -89,7 +90,7 @@ pub fn ratio_interval(
     if of(&base) <= 0.0 {
         return Err(StatsError::ZeroBaseline);
     }
-    let mut random = Random(plan.seed);
+    let mut random = Random::new(plan.seed);
     let mut drawn = Vec::with_capacity(values.len().max(baseline.len()));
     let mut ratios = Vec::with_capacity(plan.resamples);
     for _ in 0..plan.resamples {
@@ -132,23 +133,5 @@ fn resampled(
             let lower = below.iter().copied().fold(f64::MIN, f64::max);
             lower + (*middle - lower) / 2.0
         }
-    }
-}
-
-/// SplitMix64: small, seeded, and good enough to draw places from.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut mixed = self.0;
-        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        mixed ^ (mixed >> 31)
-    }
-
-    /// A place below `n`; its bias is below `n / 2^64`.
-    fn below(&mut self, n: usize) -> usize {
-        ((u128::from(self.next()) * n as u128) >> 64) as usize
     }
 }
