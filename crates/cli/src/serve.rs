@@ -49,6 +49,9 @@ pub(crate) struct Arguments {
     /// Seconds that staging may be ahead of one rank, at its own pace [default: 120]
     #[arg(long)]
     look_ahead_seconds: Option<u64>,
+    /// Bytes a second that staging ahead of need may read, such as 2GB [default: any number]
+    #[arg(long)]
+    look_ahead_rate: Option<String>,
     /// A TOML file with a [serve] table
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -113,6 +116,7 @@ fn plan(arguments: &Arguments) -> Result<ServePlan, Failure> {
         hedged_reads: arguments.hedged_reads,
         look_ahead: arguments.look_ahead.clone(),
         look_ahead_seconds: arguments.look_ahead_seconds,
+        look_ahead_rate: arguments.look_ahead_rate.clone(),
     };
     let file = match &arguments.config {
         None => ServeSettings::default(),

@@ -8,6 +8,7 @@ use forebay_dataset::IndexError;
 use forebay_origin::{IndexFile, PosixOrigin};
 use forebay_residency::{NodePaths, ShardPaths};
 
+use crate::answers::{Answered, Answers};
 use crate::error::ClientError;
 use crate::layout::{FieldPlace, align, places};
 use crate::link::{self, DaemonCommand, Target};
@@ -56,6 +57,7 @@ pub(crate) struct Process {
     pub(crate) shards: Shards,
     pub(crate) origin: PosixOrigin,
     pub(crate) daemon: DaemonRest,
+    pub(crate) answers: Answers,
 }
 
 /// Leaves a daemon that cannot be reached alone for a while, so that a trainer that reads the
@@ -142,6 +144,7 @@ impl Dataset {
             ),
             origin: PosixOrigin::new(self.root.clone()),
             daemon: DaemonRest::default(),
+            answers: Answers::default(),
         })
     }
 
@@ -158,6 +161,11 @@ impl Dataset {
     /// Folder of the origin files in use.
     pub fn root(&self) -> &Path {
         &self.root
+    }
+
+    /// Who answered the reads of this process so far.
+    pub fn answered(&self) -> Answered {
+        self.process().answers.now()
     }
 
     /// Where the fields of a sample lie in a buffer of [`Self::sample_bytes`] bytes.

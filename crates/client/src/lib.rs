@@ -12,6 +12,7 @@
 //! read of that file system.
 #![deny(unsafe_code)]
 
+mod answers;
 mod dataset;
 mod error;
 mod layout;
@@ -25,6 +26,7 @@ mod shards;
 mod sys;
 mod view;
 
+pub use answers::Answered;
 pub use dataset::{Dataset, OpenOptions};
 pub use error::ClientError;
 pub use layout::{FIELD_ALIGN, FieldPlace};

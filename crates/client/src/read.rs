@@ -5,11 +5,12 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use forebay_dataset::decode::Scratch;
-use forebay_dataset::{ByteRange, ErrorKind, ShardIndex};
-use forebay_origin::{Origin, OriginError};
+use forebay_dataset::{ByteRange, ErrorKind, IndexError, ShardIndex};
+use forebay_origin::Origin;
 use forebay_residency::{Counter, ReadOutcome};
 use forebay_wire::StageRange;
 
+use crate::answers::Served;
 use crate::dataset::Dataset;
 use crate::error::ClientError;
 use crate::link;
@@ -28,14 +29,6 @@ thread_local! {
     static DECODING: RefCell<Decoding> = RefCell::default();
 }
 
-/// How a part came to be read, for the statistics.
-#[derive(Clone, Copy)]
-enum Served {
-    Local,
-    Staged,
-    Direct,
-}
-
 impl Dataset {
     /// Reads every part into `out`.
     pub(crate) fn read_parts(&self, parts: Vec<Part>, out: &mut [u8]) -> Result<(), ClientError> {
@@ -43,6 +36,7 @@ impl Dataset {
         if missing.is_empty() {
             return Ok(());
         }
+        let _waiting = self.process().answers.waiting();
         let deadline = Instant::now() + self.deadline;
         for _ in 0..STAGE_TRIES {
             if !self.stage_parts(&missing, deadline)? {
@@ -73,7 +67,7 @@ impl Dataset {
                 self.read_local(part.shard, part.range, bytes)
             })?;
             if done {
-                self.count(&part, served);
+                self.count(part.shard, part.range.len(), served);
             } else {
                 missing.push(part);
             }
@@ -178,19 +172,49 @@ impl Dataset {
             .is_some_and(|open| open.is_resident(range))
     }
 
+    /// Reads a part of which blocks are absent: those from the origin, the others locally.
     fn read_direct(&self, part: &Part, out: &mut [u8]) -> Result<(), ClientError> {
         let segment = self.index.segment_ref(part.segment)?;
-        let offset = part.range.start() - self.index.segment(part.segment)?.shard_start;
-        let read = |bytes: &mut [u8]| -> Result<bool, ClientError> {
-            let origin = &self.process().origin;
-            origin
-                .read_at(segment, offset, bytes)
-                .map_err(|error: OriginError| error)?;
+        let segment_start = self.index.segment(part.segment)?.shard_start;
+        let runs = self.runs(part)?;
+        let read = |mut bytes: &mut [u8]| -> Result<bool, ClientError> {
+            for (run, is_resident) in runs {
+                let (into, rest) = bytes.split_at_mut(run.len() as usize);
+                bytes = rest;
+                // Evicted meanwhile, or the device fails: the origin has it.
+                if is_resident && self.read_local(part.shard, run, into)? {
+                    self.count(part.shard, run.len(), Served::Local);
+                    continue;
+                }
+                let origin = &self.process().origin;
+                origin.read_at(segment, run.start() - segment_start, into)?;
+                self.count(part.shard, run.len(), Served::Direct);
+            }
             Ok(true)
         };
         self.with_output(part, out, read)?;
-        self.count(part, Served::Direct);
         Ok(())
+    }
+
+    /// The range of a part as runs of blocks that are resident and runs that are not.
+    fn runs(&self, part: &Part) -> Result<Vec<(ByteRange, bool)>, ClientError> {
+        let bytes = u64::from(self.index.block_size().bytes());
+        let (start, end) = (part.range.start(), part.range.end());
+        let mut runs: Vec<(ByteRange, bool)> = Vec::new();
+        for block in self.index.block_size().covering(part.range) {
+            let piece = byte_range(
+                start.max(block * bytes),
+                end.min((block + 1).saturating_mul(bytes)),
+            )?;
+            let is_resident = self.is_resident(part.shard, piece);
+            match runs.last_mut() {
+                Some((run, of)) if *of == is_resident => {
+                    *run = byte_range(run.start(), piece.end())?;
+                }
+                _ => runs.push((piece, is_resident)),
+            }
+        }
+        Ok(runs)
     }
 
     /// Gives `read` the place for the part's stored bytes, and decodes them if it says yes.
@@ -261,11 +285,11 @@ impl Dataset {
         }
     }
 
-    fn count(&self, part: &Part, served: Served) {
-        // Statistics are for shards that are open; those read through before any block was made
-        // are not worth a file.
-        if let Ok(Some(shard)) = self.process().shards.get(&self.index, part.shard) {
-            let len = part.range.len();
+    pub(crate) fn count(&self, shard: ShardIndex, len: u64, served: Served) {
+        self.process().answers.add(served, len);
+        // The node's statistics are for shards that are open; those read through before any block
+        // was made are not worth a file.
+        if let Ok(Some(shard)) = self.process().shards.get(&self.index, shard) {
             shard.count(Counter::AskedBytes, len);
             match served {
                 Served::Local => shard.count(Counter::LocalBytes, len),
@@ -274,6 +298,11 @@ impl Dataset {
             }
         }
     }
+}
+
+fn byte_range(start: u64, end: u64) -> Result<ByteRange, ClientError> {
+    ByteRange::new(start, end - start)
+        .map_err(|_| IndexError::Damaged("a range overflows".into()).into())
 }
 
 pub(crate) fn stage_range(shard: ShardIndex, range: ByteRange) -> StageRange {

@@ -5,6 +5,7 @@ use std::time::Instant;
 use forebay_dataset::index::Field;
 use forebay_residency::View;
 
+use crate::answers::Served;
 use crate::dataset::Dataset;
 use crate::error::ClientError;
 use crate::read::stage_range;
@@ -64,10 +65,12 @@ impl Dataset {
             if let Some(open) = self.process().shards.get(&self.index, shard)?
                 && let Ok(Some(view)) = open.view(range)
             {
-                open.count(forebay_residency::Counter::AskedBytes, range.len());
-                if attempt == 0 {
-                    open.count(forebay_residency::Counter::LocalBytes, range.len());
-                }
+                let served = if attempt == 0 {
+                    Served::Local
+                } else {
+                    Served::Staged
+                };
+                self.count(shard, range.len(), served);
                 return Ok(Some(FieldBytes::View(view)));
             }
             if !self.stage_ranges(&[stage_range(shard, range)], Instant::now() + self.deadline)? {

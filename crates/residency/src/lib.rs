@@ -39,7 +39,7 @@ pub use hold::{EvictLock, Hold};
 pub use layout::{LayoutError, MapIdentity, MapLayout, ShardPaths};
 pub use map::{MapError, ResidencyMap};
 pub use node::NodePaths;
-pub use plan_file::{PlanFile, PlanFileError};
+pub use plan_file::{Place as PlanPlace, PlanFile, PlanFileError};
 pub use shared::{ReadOutcome, SharedShard, View};
 pub use stamps::{BLOCKS_PER_STAMP, Counter, Stamps, now_ticks};
 pub use sys::raise_open_file_limit;

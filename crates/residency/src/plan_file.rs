@@ -7,7 +7,9 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::{FileExt, OpenOptionsExt};
 use std::path::Path;
+use std::time::Duration;
 
+use rustix::time::{ClockId, clock_gettime};
 use thiserror::Error;
 
 const MAGIC: [u8; 8] = *b"FBPLAN\0\0";
@@ -16,6 +18,14 @@ const VERSION: u32 = 1;
 const HEADER_BYTES: u64 = 4096;
 /// Where the sampler keeps how many entries it has handed out.
 const TAKEN_AT: u64 = 64;
+/// Until when reads ahead of need yield: the clock that counts from the machine's start, in ns.
+/// Written by the sampler's process, after the place.
+const YIELDS_UNTIL_AT: u64 = 72;
+/// Up to where the daemon has staged, which the daemon writes.
+const STAGED_AT: u64 = 80;
+/// Longest time for which reads ahead of need yield on a plan's word. A later end is a clock gone
+/// wrong.
+const LONGEST_YIELD: Duration = Duration::from_secs(60);
 /// What it writes there when nobody follows the order any more.
 const GIVEN_UP: u64 = u64::MAX;
 /// Most entries in a plan: 64 GiB of them.
@@ -31,6 +41,16 @@ pub enum PlanFileError {
     /// The file is not a plan of this version for this data set.
     #[error("not a plan for this data set: {0}")]
     Unusable(&'static str),
+}
+
+/// Where a sampler is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// Entries that it has handed out.
+    pub taken: u64,
+    /// Whether reads ahead of need are asked to yield now, as in the phase of a training step that
+    /// uses the fabric.
+    pub yields: bool,
 }
 
 /// An open plan.
@@ -55,6 +75,7 @@ impl PlanFile {
         // A pipe of that name must not hold up whoever opens it.
         let file = OpenOptions::new()
             .read(true)
+            .write(true)
             .custom_flags(rustix::fs::OFlags::NONBLOCK.bits() as i32)
             .open(path)?;
         if !file.metadata()?.is_file() {
@@ -98,12 +119,25 @@ impl PlanFile {
         self.entries == 0
     }
 
-    /// How many entries the sampler has handed out; `None` once it has given the plan up.
-    pub fn taken(&self) -> io::Result<Option<u64>> {
-        let mut bytes = [0; 8];
+    /// Where the sampler is; `None` once it has given the plan up.
+    pub fn place(&self) -> io::Result<Option<Place>> {
+        let mut bytes = [0; 16];
         self.file.read_exact_at(&mut bytes, TAKEN_AT)?;
-        let taken = u64::from_le_bytes(bytes);
-        Ok((taken != GIVEN_UP).then_some(taken.min(self.entries)))
+        let taken = u64_at(&bytes, 0);
+        let until = u64_at(&bytes, (YIELDS_UNTIL_AT - TAKEN_AT) as usize);
+        let yields = until > 0
+            && until
+                .checked_sub(monotonic_ns())
+                .is_some_and(|left| left <= LONGEST_YIELD.as_nanos() as u64);
+        Ok((taken != GIVEN_UP).then_some(Place {
+            taken: taken.min(self.entries),
+            yields,
+        }))
+    }
+
+    /// Tells the sampler's process that the first `entries` entries are staged.
+    pub fn tell_staged(&self, entries: u64) -> io::Result<()> {
+        self.file.write_all_at(&entries.to_le_bytes(), STAGED_AT)
     }
 
     /// Appends entries `[first, first + count)`, as far as there are any, to `out`.
@@ -120,6 +154,11 @@ impl PlanFile {
         }));
         Ok(())
     }
+}
+
+fn monotonic_ns() -> u64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -175,7 +214,7 @@ mod tests {
                 (plan.len(), plan.epoch, plan.rank, plan.batch, plan.sampler),
                 (4, 5, 3, 16, 21)
             );
-            assert_eq!(plan.taken().unwrap(), Some(2));
+            assert_eq!(plan.place().unwrap(), at(2));
             let mut out = Vec::new();
             plan.read(1, 2, &mut out).unwrap();
             plan.read(3, 100, &mut out).unwrap();
@@ -184,14 +223,46 @@ mod tests {
         }
     }
 
+    fn at(taken: u64) -> Option<Place> {
+        let yields = false;
+        Some(Place { taken, yields })
+    }
+
     #[test]
     fn the_place_is_within_the_order_until_it_is_given_up() {
-        let at = TAKEN_AT as usize..TAKEN_AT as usize + 8;
+        let at_place = TAKEN_AT as usize..TAKEN_AT as usize + 8;
         let mut bytes = plan(4, &[1, 2], 7 << 64 | 9);
-        bytes[at.clone()].copy_from_slice(&9u64.to_le_bytes());
-        assert_eq!(open(&bytes).unwrap().taken().unwrap(), Some(2));
-        bytes[at].copy_from_slice(&u64::MAX.to_le_bytes());
-        assert_eq!(open(&bytes).unwrap().taken().unwrap(), None);
+        bytes[at_place.clone()].copy_from_slice(&9u64.to_le_bytes());
+        assert_eq!(open(&bytes).unwrap().place().unwrap(), at(2));
+        bytes[at_place].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert_eq!(open(&bytes).unwrap().place().unwrap(), None);
+    }
+
+    #[test]
+    fn it_yields_until_the_time_that_is_written_and_never_for_long() {
+        let yields = |until: u64| {
+            let mut bytes = plan(4, &[1, 2], 7 << 64 | 9);
+            bytes[72..80].copy_from_slice(&until.to_le_bytes());
+            open(&bytes).unwrap().place().unwrap().unwrap().yields
+        };
+        let now = monotonic_ns();
+        assert!(yields(now + 30_000_000_000));
+        for until in [0, 1, now, now + 3_600_000_000_000, u64::MAX] {
+            assert!(!yields(until), "{until} at {now}");
+        }
+    }
+
+    #[test]
+    fn how_far_it_is_staged_is_told_in_the_header() {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), plan(4, &[1, 2], 7 << 64 | 9)).unwrap();
+        let open = PlanFile::open(file.path(), 7 << 64 | 9).unwrap();
+        open.tell_staged(0x0102).unwrap();
+        let bytes = std::fs::read(file.path()).unwrap();
+        assert_eq!(
+            bytes[64..96],
+            [2u64, 0, 0x0102, 0].map(u64::to_le_bytes).concat()
+        );
     }
 
     #[test]

@@ -127,6 +127,7 @@ pub fn serve(
         pool: pool.clone(),
         ahead_bytes: plan.look_ahead_bytes,
         ahead: plan.look_ahead,
+        bytes_a_second: plan.look_ahead_rate,
         evicts_by_plan: plan.cache.policy == Policy::Plan,
     });
     let node = Arc::new(Node {

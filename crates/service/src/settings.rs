@@ -34,6 +34,8 @@ pub struct ServeSettings {
     pub look_ahead: Option<String>,
     /// Seconds that staging may be ahead of one rank, at its own pace.
     pub look_ahead_seconds: Option<u64>,
+    /// Bytes a second that staging ahead of need may read, like `capacity`.
+    pub look_ahead_rate: Option<String>,
 }
 
 /// Where a value of the plan came from.
@@ -67,6 +69,8 @@ pub struct ServePlan {
     pub look_ahead_bytes: u64,
     /// Time that staging may be ahead of one rank, at its own pace.
     pub look_ahead: Duration,
+    /// Bytes a second that staging ahead of need may read; `None` for any number.
+    pub look_ahead_rate: Option<u64>,
     /// Where each value came from, by name.
     pub sources: BTreeMap<&'static str, Source>,
 }
@@ -82,18 +86,40 @@ impl fmt::Display for PlanError {
     }
 }
 
-const NAMES: [&str; 10] = [
-    "cache",
-    "capacity",
-    "free_floor",
-    "policy",
-    "idle_exit_seconds",
-    "origin_reads",
-    "max_links",
-    "hedged_reads",
-    "look_ahead",
-    "look_ahead_seconds",
-];
+/// What is done to every setting alike.
+macro_rules! each_setting {
+    ($($name:ident),+ $(,)?) => {
+        const NAMES: &[&str] = &[$(stringify!($name)),+];
+
+        impl ServeSettings {
+            fn has(&self, name: &str) -> bool {
+                match name {
+                    $(stringify!($name) => self.$name.is_some(),)+
+                    _ => false,
+                }
+            }
+
+            fn or(self, weaker: &Self) -> Self {
+                let weaker = weaker.clone();
+                Self { $($name: self.$name.or(weaker.$name)),+ }
+            }
+        }
+    };
+}
+
+each_setting! {
+    cache,
+    capacity,
+    free_floor,
+    policy,
+    idle_exit_seconds,
+    origin_reads,
+    max_links,
+    hedged_reads,
+    look_ahead,
+    look_ahead_seconds,
+    look_ahead_rate,
+}
 
 impl ServeSettings {
     /// Reads a configuration file's `[serve]` table.
@@ -136,42 +162,12 @@ impl ServeSettings {
             hedged_reads: hedged_reads.map(|value| u32::try_from(value).unwrap_or(u32::MAX)),
             look_ahead: get("FOREBAY_LOOK_AHEAD"),
             look_ahead_seconds,
+            look_ahead_rate: get("FOREBAY_LOOK_AHEAD_RATE"),
         };
         if broken.is_empty() {
             Ok(settings)
         } else {
             Err(PlanError(broken))
-        }
-    }
-
-    fn has(&self, name: &str) -> bool {
-        match name {
-            "cache" => self.cache.is_some(),
-            "capacity" => self.capacity.is_some(),
-            "free_floor" => self.free_floor.is_some(),
-            "policy" => self.policy.is_some(),
-            "idle_exit_seconds" => self.idle_exit_seconds.is_some(),
-            "origin_reads" => self.origin_reads.is_some(),
-            "max_links" => self.max_links.is_some(),
-            "hedged_reads" => self.hedged_reads.is_some(),
-            "look_ahead" => self.look_ahead.is_some(),
-            _ => self.look_ahead_seconds.is_some(),
-        }
-    }
-
-    fn or(self, weaker: &Self) -> Self {
-        let weaker = weaker.clone();
-        Self {
-            cache: self.cache.or(weaker.cache),
-            capacity: self.capacity.or(weaker.capacity),
-            free_floor: self.free_floor.or(weaker.free_floor),
-            policy: self.policy.or(weaker.policy),
-            idle_exit_seconds: self.idle_exit_seconds.or(weaker.idle_exit_seconds),
-            origin_reads: self.origin_reads.or(weaker.origin_reads),
-            max_links: self.max_links.or(weaker.max_links),
-            hedged_reads: self.hedged_reads.or(weaker.hedged_reads),
-            look_ahead: self.look_ahead.or(weaker.look_ahead),
-            look_ahead_seconds: self.look_ahead_seconds.or(weaker.look_ahead_seconds),
         }
     }
 }
@@ -212,6 +208,7 @@ impl ServePlan {
             max_links: rules.within("max_links", merged.max_links.unwrap_or(1024), 1..=65_536),
             hedged_reads: rules.within("hedged_reads", merged.hedged_reads.unwrap_or(8), 0..=1024),
             look_ahead: Duration::from_secs(merged.look_ahead_seconds.unwrap_or(120)),
+            look_ahead_rate: rules.rate("look_ahead_rate", merged.look_ahead_rate),
             sources: sources(layers),
         };
         if rules.broken.is_empty() {
@@ -249,6 +246,15 @@ impl Rules {
         bytes.unwrap_or(default)
     }
 
+    fn rate(&mut self, name: &str, text: Option<String>) -> Option<u64> {
+        let text = text?;
+        let bytes = parse_bytes(&text).filter(|bytes| *bytes > 0);
+        self.check(bytes.is_some(), || {
+            format!("`{name}` must be bytes a second, such as `2 GB`: `{text}`")
+        });
+        bytes
+    }
+
     fn policy(&mut self, name: Option<&str>) -> Policy {
         match name {
             None | Some("plan") => Policy::Plan,
@@ -277,7 +283,7 @@ fn sources(layers: &[(Source, ServeSettings)]) -> BTreeMap<&'static str, Source>
         let said = layers.iter().find(|(_, layer)| layer.has(name));
         (name, said.map_or(Source::Default, |(source, _)| *source))
     };
-    NAMES.into_iter().map(source).collect()
+    NAMES.iter().copied().map(source).collect()
 }
 
 /// A size in bytes: digits, then nothing or one of `B KB MB GB TB KiB MiB GiB TiB`.
@@ -311,8 +317,7 @@ mod tests {
 
     #[test]
     fn every_broken_rule_is_reported_at_once() {
-        let text =
-            "[serve]\ncache = \"rel\"\ncapacity = \"much\"\npolicy = \"fifo\"\norigin_reads = 0";
+        let text = "[serve]\ncache = \"rel\"\ncapacity = \"much\"\npolicy = \"fifo\"\norigin_reads = 0\nlook_ahead_rate = \"0\"";
         let settings = ServeSettings::from_toml(text).unwrap();
         let PlanError(broken) = resolve(&[(Source::File, settings)]).unwrap_err();
         assert_eq!(
@@ -322,6 +327,7 @@ mod tests {
                 "`capacity` must be a size such as `500 GiB`: `much`",
                 "`policy` must be `plan`, `lru` or `pin`: `fifo`",
                 "`origin_reads` must be between 1 and 1024: 0",
+                "`look_ahead_rate` must be bytes a second, such as `2 GB`: `0`",
             ]
         );
         let unknown = ServeSettings::from_toml("[serve]\ncapasity = \"1\"").unwrap_err();

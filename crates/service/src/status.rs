@@ -73,6 +73,7 @@ fn stager_json(stager: &StagerStatus) -> Value {
         "in_flight_reads": get(&stager.in_flight_reads),
         "flight_limit": get(&stager.flight_limit),
         "staged_bytes": get(&stager.staged_bytes),
+        "yields": get(&stager.yields) > 0,
     })
 }
 
@@ -88,6 +89,7 @@ fn plan_json(plan: &ServePlan) -> Value {
         "hedged_reads": plan.hedged_reads,
         "look_ahead_bytes": plan.look_ahead_bytes,
         "look_ahead_seconds": plan.look_ahead.as_secs(),
+        "look_ahead_rate": plan.look_ahead_rate,
         "sources": plan.sources,
     })
 }

@@ -115,7 +115,8 @@ impl World {
         bytes.extend(order.iter().flat_map(|sample| sample.to_le_bytes()));
         let path = self.folder.path().join("plan");
         std::fs::write(&path, bytes).unwrap();
-        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.read(true).write(true).open(&path).unwrap();
         let plan = PlanFile::open(Path::new(&path), generation).unwrap();
         std::fs::remove_file(path).unwrap();
         (plan, file)

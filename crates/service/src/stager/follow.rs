@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay_cache::{Cache, Job, jobs};
-use forebay_residency::PlanFile;
+use forebay_residency::{PlanFile, PlanPlace};
 
 use super::known::Place;
 use crate::stage::OpenDataset;
@@ -21,6 +21,8 @@ const FIRST_AHEAD: u64 = 4096;
 
 /// A plan, and the one after it where that is known.
 pub(crate) struct Following {
+    /// Tells it from others, those before it in its place too.
+    pub(super) number: u64,
     open: OpenDataset,
     plans: Arc<Vec<PlanFile>>,
     /// How far the sampler is, for those who ask from other threads.
@@ -33,8 +35,12 @@ pub(crate) struct Following {
     upcoming: VecDeque<u64>,
     /// Whether the plans gave no entry where there should be one: they are read no further.
     is_broken: bool,
-    /// Reads that the samples before `cursor` need and that are not begun.
-    pending: VecDeque<Job>,
+    /// Reads that the samples before `cursor` need and that are not begun, each with the number of
+    /// its batch.
+    pending: VecDeque<(u64, Job)>,
+    batches: Batches,
+    /// Whether reads ahead of need are asked to yield.
+    yields: bool,
     /// Whether it was begun to work out when each block is needed.
     pub(super) is_learnt: bool,
     /// Bytes of each sample between `taken` and `cursor`.
@@ -46,6 +52,7 @@ pub(crate) struct Following {
 impl Following {
     pub(crate) fn new(open: OpenDataset, plans: Vec<PlanFile>) -> Self {
         Self {
+            number: 0,
             open,
             plans: Arc::new(plans),
             progress: Arc::default(),
@@ -54,6 +61,8 @@ impl Following {
             upcoming: VecDeque::new(),
             is_broken: false,
             pending: VecDeque::new(),
+            batches: Batches::default(),
+            yields: false,
             is_learnt: false,
             ahead: VecDeque::new(),
             ahead_bytes: 0,
@@ -88,16 +97,27 @@ impl Following {
         self.cursor.saturating_sub(self.taken)
     }
 
+    /// Samples that are staged and not taken yet.
+    pub(crate) fn staged_lead(&self) -> u64 {
+        self.batches.staged(self.cursor).saturating_sub(self.taken)
+    }
+
+    /// Whether reads ahead of need are asked to yield now.
+    pub(crate) fn yields(&self) -> bool {
+        self.yields
+    }
+
     pub(crate) fn ahead_bytes(&self) -> u64 {
         self.ahead_bytes
     }
 
     /// Notes how far the sampler is; false if it has given the order up.
     pub(crate) fn look(&mut self, now: Instant) -> io::Result<bool> {
-        let taken = self.plans.first().map_or(Ok(None), PlanFile::taken)?;
-        let Some(taken) = taken else {
+        let place = self.plans.first().map_or(Ok(None), PlanFile::place)?;
+        let Some(PlanPlace { taken, yields }) = place else {
             return Ok(false);
         };
+        self.yields = yields;
         self.pace.note(taken, now);
         let passed = taken.saturating_sub(self.taken);
         for _ in 0..passed.min(self.ahead.len() as u64) {
@@ -108,6 +128,7 @@ impl Following {
             self.cursor = taken;
             self.upcoming.clear();
             self.pending.clear();
+            self.batches.clear();
         }
         self.taken = taken.max(self.taken);
         self.progress.store(self.taken, Ordering::Relaxed);
@@ -129,14 +150,33 @@ impl Following {
         is_inside && self.cursor < total && !self.is_broken
     }
 
-    /// The next read that the samples looked at need.
-    pub(crate) fn next_job(&mut self) -> Option<Job> {
+    /// The next read that the samples looked at need, and the batch that it is of.
+    pub(crate) fn next_job(&mut self) -> Option<(u64, Job)> {
         self.pending.pop_front()
+    }
+
+    /// A read of this batch has ended.
+    pub(crate) fn ended(&mut self, batch: u64) {
+        self.batches.ended(batch);
+    }
+
+    /// Tells the sampler how far its order is staged, where that has changed.
+    pub(crate) fn tell_staged(&mut self) {
+        let staged = self.batches.staged(self.cursor);
+        let Some(plan) = self.plans.first() else {
+            return;
+        };
+        if staged != self.batches.told {
+            self.batches.told = staged;
+            // Only of use to whoever looks on.
+            let _ = plan.tell_staged(staged.min(plan.len()));
+        }
     }
 
     /// Looks at the next samples, up to `bytes` ahead, for the reads that they need, merged.
     pub(crate) fn look_ahead(&mut self, cache: &Cache, samples: usize, bytes: u64) {
         let mut ranges = Vec::new();
+        let before_cursor = self.cursor;
         for _ in 0..samples {
             if self.ahead_bytes >= bytes {
                 break;
@@ -159,8 +199,10 @@ impl Following {
         }
         let dataset = &self.open.dataset;
         ranges.retain(|(shard, range)| !cache.is_resident(dataset, *shard, *range));
+        let jobs = jobs(&ranges, dataset.index().block_size());
+        let batch = self.batches.add(before_cursor, jobs.len());
         self.pending
-            .extend(jobs(&ranges, dataset.index().block_size()));
+            .extend(jobs.into_iter().map(|job| (batch, job)));
     }
 
     fn next_entry(&mut self) -> Option<u64> {
@@ -174,6 +216,54 @@ impl Following {
 
     fn read_window(&mut self) {
         self.upcoming.extend(entries(&self.plans, self.cursor));
+    }
+}
+
+/// Samples that were looked at together, in the order of the plan, until their reads have ended.
+#[derive(Default)]
+struct Batches {
+    /// Number of the first one that is waited for.
+    first: u64,
+    /// Where each begins in the plan, and its reads that have not ended.
+    waiting: VecDeque<(u64, usize)>,
+    /// What the sampler was told last.
+    told: u64,
+}
+
+impl Batches {
+    /// Takes in the samples from `start` on, of which `reads` reads are needed. Returns the number
+    /// of the batch.
+    fn add(&mut self, start: u64, reads: usize) -> u64 {
+        let number = self.first + self.waiting.len() as u64;
+        self.waiting.push_back((start, reads));
+        self.pass();
+        number
+    }
+
+    fn ended(&mut self, batch: u64) {
+        let at = batch.checked_sub(self.first).map(|at| at as usize);
+        if let Some((_, left)) = at.and_then(|at| self.waiting.get_mut(at)) {
+            *left = left.saturating_sub(1);
+        }
+        self.pass();
+    }
+
+    fn pass(&mut self) {
+        while self.waiting.front().is_some_and(|(_, left)| *left == 0) {
+            self.waiting.pop_front();
+            self.first += 1;
+        }
+    }
+
+    /// What is waited for was passed by the trainer.
+    fn clear(&mut self) {
+        self.first += self.waiting.len() as u64;
+        self.waiting.clear();
+    }
+
+    /// Entries staged without a gap, where `cursor` entries were looked at.
+    fn staged(&self, cursor: u64) -> u64 {
+        self.waiting.front().map_or(cursor, |(start, _)| *start)
     }
 }
 

@@ -7,6 +7,7 @@
 mod follow;
 mod known;
 mod limit;
+mod rate;
 mod uses;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,6 +26,7 @@ use crate::stage::OpenDataset;
 use follow::{Following, entries};
 use known::{Known, Place};
 use limit::FlightLimit;
+use rate::RateLimit;
 use uses::Uses;
 
 /// How often the samplers' places are looked at while there are plans.
@@ -56,19 +58,28 @@ enum Event {
         uses: Option<Box<Uses>>,
     },
     Stop,
-    Ended(Option<OriginReads>),
+    Ended(Ended),
+}
+
+/// A fill of the stager's that has ended.
+#[derive(Clone, Copy)]
+struct Ended {
+    /// Number of the plan that it was for, and its batch there.
+    plan: u64,
+    batch: u64,
+    /// What it read and kept.
+    read: Option<OriginReads>,
 }
 
 /// A fill of the stager's. Says on drop that it has ended, so that one that panics counts too.
 struct Fill {
     events: SyncSender<Event>,
-    /// What it read and kept.
-    read: Option<OriginReads>,
+    ended: Ended,
 }
 
 impl Drop for Fill {
     fn drop(&mut self) {
-        let _ = self.events.send(Event::Ended(self.read));
+        let _ = self.events.send(Event::Ended(self.ended));
     }
 }
 
@@ -80,6 +91,7 @@ pub(crate) struct StagerStatus {
     pub(crate) ahead_bytes: AtomicU64,
     pub(crate) in_flight_reads: AtomicU64,
     pub(crate) flight_limit: AtomicU64,
+    pub(crate) yields: AtomicU64,
     pub(crate) staged_bytes: AtomicU64,
 }
 
@@ -97,6 +109,8 @@ pub(crate) struct StagerParts {
     pub(crate) ahead_bytes: u64,
     /// Time that one plan may be ahead of need, at the pace at which samples are taken.
     pub(crate) ahead: Duration,
+    /// Bytes that may be read ahead of need in a second; `None` for any number.
+    pub(crate) bytes_a_second: Option<u64>,
     /// Whether eviction asks what is needed next.
     pub(crate) evicts_by_plan: bool,
 }
@@ -107,13 +121,16 @@ impl Stager {
         let (events, heard) = sync_channel(QUEUE);
         let status = Arc::new(StagerStatus::default());
         let most = parts.pool.prefetch_threads();
+        let rate = RateLimit::new(parts.bytes_a_second, Instant::now());
         let mut work = Work {
             parts,
             status: status.clone(),
             events: events.clone(),
             following: Vec::new(),
+            plans: 0,
             in_flight: 0,
             limit: FlightLimit::new(most),
+            rate,
             known: Arc::default(),
             learning: false,
             looked: None,
@@ -163,8 +180,11 @@ struct Work {
     status: Arc<StagerStatus>,
     events: SyncSender<Event>,
     following: Vec<(u64, Box<Following>)>,
+    /// How many plans have been followed: the number of the next one.
+    plans: u64,
     in_flight: usize,
     limit: FlightLimit,
+    rate: RateLimit,
     known: Arc<Known>,
     /// Whether the uses of some plan are being worked out: of one at a time, for the memory's sake.
     learning: bool,
@@ -218,8 +238,12 @@ impl Work {
                 }
                 self.learn_next();
             }
-            Event::Ended(read) => {
+            Event::Ended(Ended { plan, batch, read }) => {
                 self.in_flight -= 1;
+                let mut plans = self.following.iter_mut();
+                if let Some((_, following)) = plans.find(|(_, each)| each.number == plan) {
+                    following.ended(batch);
+                }
                 // A fill that found its blocks resident, or that followed another's, took no time
                 // of the origin's.
                 if let Some(read) = read.filter(|read| read.bytes > 0) {
@@ -231,7 +255,9 @@ impl Work {
         }
     }
 
-    fn follow(&mut self, link: u64, following: Box<Following>) {
+    fn follow(&mut self, link: u64, mut following: Box<Following>) {
+        following.number = self.plans;
+        self.plans += 1;
         let place = following.place(link);
         self.following
             .retain(|(other, old)| old.place(*other) != place);
@@ -309,26 +335,40 @@ impl Work {
         let before = self.following.len();
         self.following
             .retain_mut(|(_, following)| matches!(following.look(now), Ok(true)));
+        for (_, following) in &mut self.following {
+            following.tell_staged();
+        }
         if self.following.len() < before {
             self.forget_the_gone();
         }
     }
 
     fn stage_ahead(&mut self) {
+        if self.yields() {
+            return;
+        }
         // All plans together leave half of the cache to what is in use.
         let half = self.parts.cache.plan().capacity_bytes / 2;
         let share = half / (self.following.len() as u64).max(1);
         let (bytes, time) = (self.parts.ahead_bytes.min(share), self.parts.ahead);
         let mut looked_at = 0;
-        while self.in_flight < self.limit.now() && looked_at < SAMPLES_A_TICK {
+        while self.in_flight < self.limit.now()
+            && looked_at < SAMPLES_A_TICK
+            && self.rate.admits(Instant::now())
+        {
             let nearest = (self.following.iter_mut())
                 .map(|(_, following)| following)
                 .filter(|following| following.may_go_on(bytes, time))
                 .min_by_key(|following| following.lead());
             let Some(nearest) = nearest else { return };
-            if let Some(job) = nearest.next_job() {
+            if let Some((batch, job)) = nearest.next_job() {
+                let ended = Ended {
+                    plan: nearest.number,
+                    batch,
+                    read: None,
+                };
                 let open = nearest.open().clone();
-                self.submit(&open, job);
+                self.submit(&open, job, ended);
             } else {
                 nearest.look_ahead(&self.parts.cache, MERGED_SAMPLES, bytes);
                 looked_at += MERGED_SAMPLES;
@@ -336,13 +376,20 @@ impl Work {
         }
     }
 
-    fn submit(&mut self, open: &OpenDataset, job: Job) {
+    /// Whether some rank of the node is in a phase that reads ahead of need must not disturb.
+    fn yields(&self) -> bool {
+        self.following.iter().any(|(_, each)| each.yields())
+    }
+
+    fn submit(&mut self, open: &OpenDataset, job: Job, ended: Ended) {
+        let block = u64::from(open.dataset.index().block_size().bytes());
+        self.rate.spend((job.blocks.end - job.blocks.start) * block);
         let cache = self.parts.cache.clone();
         let (open, events) = (open.clone(), self.events.clone());
         let accepted = self.parts.pool.submit(Class::Prefetch, move || {
-            let mut fill = Fill { events, read: None };
+            let mut fill = Fill { events, ended };
             let (filled, read) = open.fill(&cache, &job, Instant::now() + FOLLOW_LIMIT);
-            fill.read = matches!(filled, Ok(Filled::Resident)).then_some(read);
+            fill.ended.read = matches!(filled, Ok(Filled::Resident)).then_some(read);
         });
         self.in_flight += usize::from(accepted);
     }
@@ -352,10 +399,11 @@ impl Work {
         let sum =
             |part: fn(&Following) -> u64| self.following.iter().map(|(_, each)| part(each)).sum();
         set(&self.status.plans, self.following.len() as u64);
-        set(&self.status.ahead_samples, sum(Following::lead));
+        set(&self.status.ahead_samples, sum(Following::staged_lead));
         set(&self.status.ahead_bytes, sum(Following::ahead_bytes));
         set(&self.status.in_flight_reads, self.in_flight as u64);
         set(&self.status.flight_limit, self.limit.now() as u64);
+        set(&self.status.yields, self.yields().into());
     }
 }
 

@@ -7,6 +7,7 @@ fn start(world: &World, threads: usize) -> Stager {
         pool: Arc::new(Pool::start(threads).unwrap()),
         ahead_bytes: 1 << 20,
         ahead: Duration::from_secs(120),
+        bytes_a_second: None,
         evicts_by_plan: true,
     })
     .unwrap()
@@ -43,6 +44,7 @@ fn reads_ahead_keep_their_limit_while_the_origin_hangs() {
         pool: pool.clone(),
         ahead_bytes: 1 << 20,
         ahead: Duration::from_secs(120),
+        bytes_a_second: None,
         evicts_by_plan: false,
     })
     .unwrap();
@@ -81,6 +83,76 @@ fn the_thread_ends_with_its_handle() {
     let held = Arc::downgrade(&stager.status);
     drop(stager);
     eventually("the thread lets go", || held.strong_count() == 0);
+}
+
+/// Writes a word of the plan's header.
+fn write_word(file: &std::fs::File, at: u64, word: u64) {
+    use std::os::unix::fs::FileExt;
+    file.write_all_at(&word.to_le_bytes(), at).unwrap();
+}
+
+#[test]
+fn reads_ahead_yield_while_a_rank_asks_for_it() {
+    let world = World::new(1 << 30);
+    let stager = start(&world, 4);
+    let order: Vec<u64> = (0..SAMPLES).collect();
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    let until = (now.tv_sec as u64 + 50) * 1_000_000_000;
+    let (of_rank_0, file) = world.plan(&order, 0);
+    write_word(&file, 72, until);
+    stager.follow(1, world.open.clone(), vec![of_rank_0]);
+    let status = stager.status();
+    eventually("it yields", || get(&status.yields) == 1);
+    let before = get(&status.staged_bytes);
+    follow(&stager, &world, 1, 1);
+    eventually("the other is followed", || get(&status.plans) == 2);
+    assert_eq!(get(&status.staged_bytes), before, "not for others either");
+    write_word(&file, 72, 0);
+    let all = || get(&status.staged_bytes) == SAMPLES * BLOCK;
+    eventually("it goes on", all);
+}
+
+#[test]
+fn the_sampler_is_told_how_far_its_order_is_staged() {
+    use std::os::unix::fs::FileExt;
+    let world = World::new(1 << 30);
+    let stager = start(&world, 4);
+    let order: Vec<u64> = (0..SAMPLES).collect();
+    let (plan, file) = world.plan(&order, 0);
+    stager.follow(1, world.open.clone(), vec![plan]);
+    let told = || {
+        let mut word = [0; 8];
+        file.read_exact_at(&mut word, 80).unwrap();
+        u64::from_le_bytes(word)
+    };
+    eventually("all is staged", || told() == SAMPLES);
+    assert_eq!(get(&stager.status().staged_bytes), SAMPLES * BLOCK);
+}
+
+#[test]
+fn a_gap_in_what_is_staged_is_the_end_of_it() {
+    let world = World::new(1 << 30);
+    let order: Vec<u64> = (0..SAMPLES).collect();
+    let (plan, _) = world.plan(&order, 0);
+    let mut following = Following::new(world.open.clone(), vec![plan]);
+    following.look_ahead(&world.cache, 4, 1 << 20);
+    following.look_ahead(&world.cache, 4, 1 << 20);
+    let batches: Vec<u64> = std::iter::from_fn(|| following.next_job())
+        .map(|(batch, _)| batch)
+        .collect();
+    assert_eq!(batches, [0, 0, 0, 0, 1, 1, 1, 1]);
+    batches[4..]
+        .iter()
+        .for_each(|batch| following.ended(*batch));
+    assert_eq!(following.staged_lead(), 0);
+    batches[..3]
+        .iter()
+        .for_each(|batch| following.ended(*batch));
+    assert_eq!(following.staged_lead(), 0);
+    following.ended(0);
+    assert_eq!(following.staged_lead(), 8);
+    following.ended(7);
+    assert_eq!(following.staged_lead(), 8, "an unknown batch is nobody's");
 }
 
 #[test]
