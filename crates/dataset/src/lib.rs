@@ -18,9 +18,11 @@ mod dtype;
 mod error;
 mod geometry;
 pub mod index;
+mod placement;
 mod shard;
 
 pub use dtype::{ByteOrder, DType};
 pub use error::{DTypeError, DecodeError, ErrorKind, IndexError, RangeError};
 pub use geometry::{BlockSize, ByteRange};
+pub use placement::{Member, Placement, PlacementError, Region};
 pub use shard::{Fingerprint, REGION_BYTES, SegmentIndex, ShardIndex};
