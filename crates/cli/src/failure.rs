@@ -36,6 +36,12 @@ impl Failure {
         self
     }
 
+    /// The same failure, and what it is about.
+    pub(crate) fn of(mut self, what: &str) -> Self {
+        self.message = format!("{what}: {}", self.message);
+        self
+    }
+
     /// Prints it and gives the exit code.
     pub(crate) fn show(&self) -> ExitCode {
         eprintln!("{self}");

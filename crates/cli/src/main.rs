@@ -13,6 +13,7 @@ mod progress;
 mod report;
 mod serve;
 mod status;
+mod tiers;
 mod verify;
 
 use std::process::ExitCode;
@@ -41,6 +42,7 @@ enum Command {
     Stop(status::StopArguments),
     Emulate(emulate::Arguments),
     Report(report::Arguments),
+    Tiers(tiers::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Command::Stop(arguments) => status::run_stop(&arguments),
         Command::Emulate(arguments) => emulate::run(arguments),
         Command::Report(arguments) => report::run(&arguments),
+        Command::Tiers(arguments) => tiers::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,

@@ -9,14 +9,17 @@
 //!
 //! A [`Measured`] is what was measured: one [`Case`] for each cache rate.
 
+mod answer;
 mod goal;
 mod measured;
 mod sensitivity;
 #[cfg(test)]
 mod tests;
+pub mod text;
 
 use serde::Serialize;
 
+pub use answer::{Answer, AskError, Least, Question};
 pub use goal::{Axis, Frontier, FrontierPoint, LeastGain, MAX_COMBINATIONS, Mark};
 pub use measured::{Case, EpochTimes, Measured, ProcessTimes};
 pub use sensitivity::{RateShare, Sensitivity};

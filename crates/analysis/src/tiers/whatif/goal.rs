@@ -112,7 +112,8 @@ fn check_goal(goal: f64) -> Result<(), WhatIfError> {
 }
 
 impl Measured {
-    /// The least gain in `class`, on top of `gains`, with which some cache rate meets `goal`.
+    /// The least gain in `class` with which some cache rate meets `goal`, where the other classes
+    /// have `gains`.
     ///
     /// # Errors
     /// [`WhatIfError`] for an unknown class or a goal that is not above 0.
@@ -163,7 +164,8 @@ impl Measured {
         self.cases().iter().find(|case| case.seconds(gains) <= goal)
     }
 
-    /// The frontier of two or more classes for a goal, on a grid of gains, on top of `gains`.
+    /// The frontier of two or more classes for a goal, on a grid of gains, where the other
+    /// classes have `gains`.
     ///
     /// # Errors
     /// [`WhatIfError`] for an unknown class or one named twice, a goal that is not above 0, and a

@@ -1,0 +1,25 @@
+//! `forebay tiers`
+
+mod whatif;
+
+use clap::{Args, Subcommand};
+
+use crate::Failure;
+
+/// Analyse storage tiers: where I/O time goes, what faster storage would give, what to plan.
+#[derive(Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    Whatif(whatif::Arguments),
+}
+
+pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    match &arguments.command {
+        Command::Whatif(arguments) => whatif::run(arguments),
+    }
+}
