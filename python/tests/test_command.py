@@ -28,6 +28,7 @@ COMMANDS = (
     "stop",
     "emulate",
     "report",
+    "tiers",
 )
 
 

@@ -31,6 +31,7 @@
 
 mod class;
 mod study;
+mod summary;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -38,4 +39,5 @@ pub mod whatif;
 
 pub use class::{Class, ClassError};
 pub use study::{Point, Rate, Setup, Study};
-pub use table::{ClassTable, MAX_CLASSES, MAX_ROWS, Row, TableBuilder, TableError};
+pub use summary::{Slowest, Summary};
+pub use table::{ClassTable, MAX_CLASSES, MAX_ROWS, Named, Row, TableBuilder, TableError};

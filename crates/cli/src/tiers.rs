@@ -1,5 +1,7 @@
 //! `forebay tiers`
 
+mod classes;
+mod input;
 mod whatif;
 
 use clap::{Args, Subcommand};
@@ -15,11 +17,13 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Classes(classes::Arguments),
     Whatif(whatif::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
+        Command::Classes(arguments) => classes::run(arguments),
         Command::Whatif(arguments) => whatif::run(arguments),
     }
 }

@@ -2,7 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
 use super::Class;
@@ -261,7 +260,7 @@ impl Serialize for ClassTable {
             process: &row.process,
             epoch: row.epoch,
             total_s: row.total_s(),
-            seconds: Named(&self.classes, &row.seconds),
+            seconds: self.named(row),
             other_s: row.other_s,
         }))
     }
@@ -277,14 +276,22 @@ struct RowJson<'a> {
 }
 
 /// Seconds under the names of their classes, in the order of the classes.
-struct Named<'a>(&'a [Class], &'a [f64]);
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Named<'a>(&'a [Class], &'a [f64]);
+
+impl<'a> Named<'a> {
+    pub(super) fn new(classes: &'a [Class], seconds: &'a [f64]) -> Self {
+        Self(classes, seconds)
+    }
+
+    /// Each class with its seconds.
+    pub fn pairs(self) -> impl Iterator<Item = (&'a Class, f64)> {
+        self.0.iter().zip(self.1.iter().copied())
+    }
+}
 
 impl Serialize for Named<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let mut map = serializer.serialize_map(Some(self.0.len()))?;
-        for (class, seconds) in self.0.iter().zip(self.1) {
-            map.serialize_entry(class, seconds)?;
-        }
-        map.end()
+        serializer.collect_map(self.pairs())
     }
 }
