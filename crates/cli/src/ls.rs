@@ -77,7 +77,10 @@ fn words(index: &IndexFile, sample: u64) -> Result<String, IndexError> {
             spec.dtype,
             shape.join(",")
         ));
-        let path = index.segment(field.segment())?.path;
+        let Some(segment) = field.segment() else {
+            continue;
+        };
+        let path = index.segment(segment)?.path;
         if !files.contains(&path) {
             files.push(path);
         }
@@ -105,21 +108,23 @@ fn field(
     spec: &FieldSpec,
     field: &Field<'_>,
 ) -> Result<serde_json::Value, IndexError> {
-    let segment = index.segment(field.segment())?;
+    let segment = field.segment().map(|segment| index.segment(segment));
+    let segment = segment.transpose()?;
     let shape: Vec<u64> = field.shape().iter().collect();
     let (offset, chunks) = match field {
         Field::Contiguous { shard_range, .. } => {
-            let offset = shard_range.map(|range| range.start() - segment.shard_start);
-            (offset, None)
+            let start = segment.map_or(0, |segment| segment.shard_start);
+            (shard_range.map(|range| range.start() - start), None)
         }
         Field::Chunked { chunks, .. } => (None, Some(chunks.len())),
+        Field::Value { .. } => (None, None),
     };
     Ok(json!({
         "name": spec.name,
         "dtype": spec.dtype.to_string(),
         "shape": shape,
         "bytes": field.decoded_len(),
-        "segment": segment.path,
+        "segment": segment.map(|segment| segment.path),
         "offset": offset,
         "chunks": chunks,
     }))

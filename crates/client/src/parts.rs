@@ -49,6 +49,7 @@ pub(crate) fn add_parts(
             Field::Contiguous {
                 shard_range: None, ..
             } => {}
+            Field::Value { bytes, .. } => out[output].copy_from_slice(bytes),
             Field::Contiguous {
                 segment,
                 shard,

@@ -267,14 +267,8 @@ impl Dataset {
             .and_then(|number| self.index.fields().get(number))
             .map(|spec| spec.name.clone());
         let segment = number.and_then(|number| {
-            Some(
-                self.index
-                    .sample(sample)
-                    .ok()?
-                    .field(number)
-                    .ok()?
-                    .segment(),
-            )
+            let found = self.index.sample(sample).ok()?;
+            found.field(number).ok()?.segment()
         });
         let path = segment.and_then(|segment| self.index.segment(segment).ok());
         ClientError::Decode {

@@ -52,11 +52,12 @@ impl Dataset {
     }
 
     fn view_field(&self, field: &Field<'_>) -> Result<Option<FieldBytes>, ClientError> {
-        let Field::Contiguous {
-            shard, shard_range, ..
-        } = *field
-        else {
-            return Ok(None);
+        let (shard, shard_range) = match *field {
+            Field::Contiguous {
+                shard, shard_range, ..
+            } => (shard, shard_range),
+            Field::Value { bytes, .. } => return Ok(Some(FieldBytes::Copy(bytes.to_vec()))),
+            Field::Chunked { .. } => return Ok(None),
         };
         let Some(range) = shard_range else {
             return Ok(Some(FieldBytes::Copy(Vec::new())));

@@ -218,7 +218,8 @@ fn touches(
     }
     let sample = index.sample(sample)?;
     for field in 0..index.fields().len() {
-        if changed.contains(&sample.field(field)?.segment()) {
+        let segment = sample.field(field)?.segment();
+        if segment.is_some_and(|segment| changed.contains(&segment)) {
             return Ok(true);
         }
     }

@@ -5,10 +5,8 @@ use std::fs;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use forebay_dataset::index::{
-    ChunkLayout, ChunksRef, FieldExtent, FieldSpec, IndexBuilder, LayoutIndex, Storage,
-};
-use forebay_dataset::{DType, IndexError, SegmentIndex};
+use forebay_dataset::index::{FieldExtent, FieldSpec, IndexBuilder, Storage};
+use forebay_dataset::{DType, SegmentIndex};
 
 use crate::assemble::{Assembled, builder, in_output};
 use crate::error::Result;
@@ -58,14 +56,9 @@ pub(crate) fn whole_files(
         });
     }
     let mut builder = builder(request, inputs, fields.clone())?;
-    let layouts: Vec<LayoutIndex> = (0..labelled.classes.len())
-        .map(|class| builder.intern_layout(constant(class as i64)))
-        .collect::<std::result::Result<_, IndexError>>()
-        .map_err(in_output(request))?;
     progress.begin(Stage::Write, labelled.files.len() as u64);
     for (file, class) in &labelled.files {
-        let class = class.map(|class| layouts[class]);
-        add(request, &mut builder, file, class)?;
+        add(request, &mut builder, file, *class)?;
         progress.advance(1);
     }
     Ok(Assembled {
@@ -80,7 +73,7 @@ fn add(
     request: &IndexRequest,
     builder: &mut IndexBuilder,
     file: &InputFile,
-    class: Option<LayoutIndex>,
+    class: Option<usize>,
 ) -> Result<()> {
     let metadata = fs::metadata(&file.path).map_err(IndexerError::io("read", &file.path))?;
     let fingerprint = crate::files::fingerprint(&metadata);
@@ -91,7 +84,7 @@ fn add(
         shape: vec![fingerprint.size],
         storage: Storage::Contiguous { offset: 0 },
     }];
-    extents.extend(class.map(|layout| label(segment, layout)));
+    extents.extend(class.map(label));
     builder
         .add_sample(Some(&file.name), &extents, None)
         .map_err(in_output(request))
@@ -102,26 +95,12 @@ fn label_type() -> Result<DType> {
     dtype.map_err(|error: forebay_dataset::DTypeError| IndexerError::Request(error.to_string()))
 }
 
-/// A number that lies in no file: an array of one element, of which nothing is stored, so that
-/// its fill value is read.
-fn constant(value: i64) -> ChunkLayout {
-    ChunkLayout {
-        array_shape: vec![1],
-        chunk_shape: vec![1],
-        filters: Vec::new(),
-        fill_value: value.to_le_bytes().to_vec(),
-    }
-}
-
-fn label(segment: SegmentIndex, layout: LayoutIndex) -> FieldExtent {
+fn label(class: usize) -> FieldExtent {
     FieldExtent {
-        segment,
+        segment: SegmentIndex(0),
         shape: Vec::new(),
-        storage: Storage::Chunked {
-            layout,
-            first_row: 0,
-            rows: 1,
-            chunks: ChunksRef { first: 0, count: 0 },
+        storage: Storage::Value {
+            bytes: (class as i64).to_le_bytes().to_vec(),
         },
     }
 }

@@ -59,7 +59,7 @@ fn check(case: &Case, request: &FlattenRequest) -> FlattenSummary {
             let Field::Contiguous { shard_range, .. } = field else {
                 panic!("a packed field is contiguous");
             };
-            let segment = packed.segment(field.segment()).unwrap();
+            let segment = packed.segment(field.segment().unwrap()).unwrap();
             let offset = shard_range.map_or(0, |range| range.start() - segment.shard_start);
             assert_eq!(offset % 64, 0, "alignment");
         }

@@ -5,7 +5,7 @@ use std::collections::{HashMap, HashSet};
 use xxhash_rust::xxh3::xxh3_128;
 
 use super::check::{self, ChunkedField, Grid, MAX_LAYOUTS, MAX_SHARD_SEGMENTS, elements};
-use super::record::{CONTIGUOUS, ChunkRecord, FieldRecord, SegmentRecord, ShardRecord};
+use super::record::{CONTIGUOUS, ChunkRecord, FieldRecord, SegmentRecord, ShardRecord, VALUE};
 use super::{
     ChunkLayout, ChunksRef, FieldExtent, FieldSpec, LayoutIndex, Storage, StoredChunk, tables,
 };
@@ -13,7 +13,7 @@ use crate::{BlockSize, Fingerprint, IndexError, REGION_BYTES, SegmentIndex};
 
 /// Collects segments and samples and writes them as an index file.
 ///
-/// Memory: 32 bytes for each field of each sample, 24 for each chunk, and the keys.
+/// Memory: 32 bytes for each field of each sample, 24 for each chunk, the keys and the values.
 #[derive(Debug)]
 pub struct IndexBuilder {
     pub(super) root: String,
@@ -33,6 +33,8 @@ pub struct IndexBuilder {
     pub(super) records: Vec<u8>,
     pub(super) chunks: Vec<u8>,
     pub(super) checksums: Vec<u8>,
+    /// Bytes of the fields that lie in the index; `None` until there is one.
+    pub(super) values: Option<Vec<u8>>,
     pub(super) runs: Vec<Run>,
     pub(super) key_ends: Vec<u64>,
     pub(super) keys: String,
@@ -80,6 +82,7 @@ impl IndexBuilder {
             records: Vec::new(),
             chunks: Vec::new(),
             checksums: Vec::new(),
+            values: None,
             runs: Vec::new(),
             key_ends: vec![0],
             keys: String::new(),
@@ -246,12 +249,12 @@ impl IndexBuilder {
         };
         self.check_sample(key, fields, crc32c)
             .map_err(|why| unindexable(name(), why))?;
-        let before = self.records.len();
+        let before = (self.records.len(), self.values.as_ref().map(Vec::len));
         for (nth, extent) in fields.iter().enumerate() {
             match self.field_record(nth, extent) {
                 Ok(record) => self.records.extend(record.encode()),
                 Err(why) => {
-                    self.records.truncate(before);
+                    self.forget_since(before);
                     let field = &self.fields[nth].name;
                     return Err(unindexable(format!("field `{field}` of {}", name()), why));
                 }
@@ -299,10 +302,6 @@ impl IndexBuilder {
     }
 
     fn field_record(&mut self, field: usize, extent: &FieldExtent) -> Result<FieldRecord, String> {
-        let size = self
-            .segment(extent.segment)
-            .map_err(|e| e.to_string())?
-            .size;
         let element_size = self.fields[field].dtype.size();
         if extent.shape.len() > ChunkLayout::MAX_RANK {
             return Err(format!("rank {} is over 32", extent.shape.len()));
@@ -312,6 +311,7 @@ impl IndexBuilder {
             .ok_or_else(|| format!("shape {:?} overflows 64 bits", extent.shape))?;
         let (start, first_row, layout, chunks) = match &extent.storage {
             Storage::Contiguous { offset } => {
+                let size = self.segment_size(extent.segment)?;
                 if ends_after(*offset, len, size) {
                     return Err(format!(
                         "{len} bytes at {offset} end after the end of the file, which has {size}"
@@ -328,15 +328,40 @@ impl IndexBuilder {
                 self.check_chunked(extent, element_size, *layout, *first_row, *rows, *chunks)?;
                 (chunks.first, *first_row, layout.0, chunks.count)
             }
+            Storage::Value { bytes } => {
+                if bytes.len() as u64 != len {
+                    return Err(format!("{} bytes for a value of {len}", bytes.len()));
+                }
+                let values = self.values.get_or_insert_default();
+                let start = values.len() as u64;
+                values.extend(bytes);
+                (start, 0, VALUE, 0)
+            }
         };
         Ok(FieldRecord {
             start,
             first_row,
-            segment: extent.segment.0,
+            segment: if layout == VALUE { 0 } else { extent.segment.0 },
             shape: self.intern_shape(&extent.shape)?,
             layout,
             chunks,
         })
+    }
+
+    /// Takes back what a sample that was refused has left.
+    fn forget_since(&mut self, (records, values): (usize, Option<usize>)) {
+        self.records.truncate(records);
+        match (values, &mut self.values) {
+            (Some(len), Some(values)) => values.truncate(len),
+            _ => self.values = None,
+        }
+    }
+
+    fn segment_size(&self, segment: SegmentIndex) -> Result<u64, String> {
+        match self.segment(segment) {
+            Ok(segment) => Ok(segment.size),
+            Err(error) => Err(error.to_string()),
+        }
     }
 
     fn check_chunked(
@@ -348,6 +373,7 @@ impl IndexBuilder {
         rows: u64,
         chunks: ChunksRef,
     ) -> Result<(), String> {
+        self.segment_size(extent.segment)?;
         let nth = layout.0 as usize;
         let (Some(layout), Some(grid)) = (self.layouts.get(nth), self.grids.get(nth)) else {
             return Err(format!("there is no layout {nth}"));

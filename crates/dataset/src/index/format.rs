@@ -5,14 +5,16 @@ use xxhash_rust::xxh3::Xxh3;
 use crate::{BlockSize, IndexError};
 
 pub(super) const MAGIC: [u8; 8] = *b"FBINDEX\0";
-pub(super) const VERSION: u32 = 1;
+/// The newest version that is read.
+pub(super) const VERSION: u32 = 2;
+/// Version 1 is version 2 without its last section, and still what is written where no field is a
+/// value: files stay readable by whoever knows only version 1.
+pub(super) const WITHOUT_VALUES: u32 = 1;
 /// Sections begin on multiples of this, so that a mapped section is aligned to a cache line.
 pub(super) const ALIGN: u64 = 64;
 
 const FIXED_LEN: usize = 96;
 const ENTRY_LEN: usize = 24;
-/// Header and section table together.
-pub(super) const HEADER_LEN: usize = FIXED_LEN + ENTRY_LEN * Section::COUNT;
 
 const FLAG_KEYS: u32 = 1;
 const FLAG_CHECKSUMS: u32 = 2;
@@ -33,10 +35,11 @@ pub(super) enum Section {
     KeyBytes,
     KeyHashes,
     Checksums,
+    Values,
 }
 
 impl Section {
-    pub(super) const COUNT: usize = 13;
+    pub(super) const COUNT: usize = 14;
     pub(super) const ALL: [Self; Self::COUNT] = [
         Self::Root,
         Self::Fields,
@@ -51,6 +54,7 @@ impl Section {
         Self::KeyBytes,
         Self::KeyHashes,
         Self::Checksums,
+        Self::Values,
     ];
 
     /// As the section table says it: 1 for the first.
@@ -73,6 +77,7 @@ impl Section {
             Self::KeyBytes => "key bytes",
             Self::KeyHashes => "key hashes",
             Self::Checksums => "sample checksums",
+            Self::Values => "values",
         }
     }
 }
@@ -88,6 +93,7 @@ pub(super) struct Place {
 /// Everything the header says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
+    pub(super) version: u32,
     pub(super) generation: u128,
     pub(super) block_size: BlockSize,
     pub(super) keys: bool,
@@ -102,11 +108,32 @@ pub(super) struct Header {
     pub(super) places: [Place; Section::COUNT],
 }
 
+impl Default for Header {
+    fn default() -> Self {
+        Self {
+            version: VERSION,
+            generation: 0,
+            block_size: BlockSize::DEFAULT,
+            keys: false,
+            checksums: false,
+            file_len: 0,
+            samples: 0,
+            chunks: 0,
+            segments: 0,
+            shards: 0,
+            fields: 0,
+            layouts: 0,
+            places: [Place::default(); Section::COUNT],
+        }
+    }
+}
+
 impl Header {
     /// Puts the sections one after the other, and fixes checksums, file length and generation.
     pub(super) fn seal(&mut self, sections: &[&[u8]; Section::COUNT]) {
-        let mut next = HEADER_LEN as u64;
-        for (place, bytes) in self.places.iter_mut().zip(sections) {
+        let mut next = self.len() as u64;
+        let count = self.section_count();
+        for (place, bytes) in self.places[..count].iter_mut().zip(sections) {
             place.offset = next.next_multiple_of(ALIGN);
             place.len = bytes.len() as u64;
             place.crc32c = crc32c(bytes);
@@ -120,15 +147,28 @@ impl Header {
     pub(super) fn generation_of(&self, sections: &[&[u8]; Section::COUNT]) -> u128 {
         let mut hash = Xxh3::new();
         hash.update(&self.fixed()[32..]);
-        for bytes in sections {
+        for bytes in &sections[..self.section_count()] {
             hash.update(&(bytes.len() as u64).to_le_bytes());
             hash.update(bytes);
         }
         hash.digest128()
     }
 
-    pub(super) fn encode(&self) -> [u8; HEADER_LEN] {
-        let mut out = [0; HEADER_LEN];
+    /// Sections of a file of this version.
+    pub(super) const fn section_count(&self) -> usize {
+        match self.version {
+            WITHOUT_VALUES => Section::COUNT - 1,
+            _ => Section::COUNT,
+        }
+    }
+
+    /// Bytes of header and section table together.
+    pub(super) const fn len(&self) -> usize {
+        FIXED_LEN + ENTRY_LEN * self.section_count()
+    }
+
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut out = vec![0; self.len()];
         out[..FIXED_LEN].copy_from_slice(&self.fixed());
         let (entries, _) = out[FIXED_LEN..].as_chunks_mut::<ENTRY_LEN>();
         for ((entry, section), place) in entries.iter_mut().zip(Section::ALL).zip(&self.places) {
@@ -147,12 +187,12 @@ impl Header {
             if self.keys { FLAG_KEYS } else { 0 } | if self.checksums { FLAG_CHECKSUMS } else { 0 };
         let mut out = [0; FIXED_LEN];
         out[0..8].copy_from_slice(&MAGIC);
-        out[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        out[8..12].copy_from_slice(&self.version.to_le_bytes());
         out[16..32].copy_from_slice(&self.generation.to_le_bytes());
-        out[32..36].copy_from_slice(&(HEADER_LEN as u32).to_le_bytes());
+        out[32..36].copy_from_slice(&(self.len() as u32).to_le_bytes());
         out[36..40].copy_from_slice(&self.block_size.bytes().to_le_bytes());
         out[40..44].copy_from_slice(&flags.to_le_bytes());
-        out[44..48].copy_from_slice(&(Section::COUNT as u32).to_le_bytes());
+        out[44..48].copy_from_slice(&(self.section_count() as u32).to_le_bytes());
         out[48..56].copy_from_slice(&self.file_len.to_le_bytes());
         out[56..64].copy_from_slice(&self.samples.to_le_bytes());
         out[64..72].copy_from_slice(&self.chunks.to_le_bytes());
@@ -176,31 +216,40 @@ impl Header {
             ))
         };
         let version = u32_at(file.get(..12).ok_or_else(cut)?, 8);
-        if version != VERSION {
+        if !(WITHOUT_VALUES..=VERSION).contains(&version) {
             return Err(IndexError::Version {
                 found: version,
                 known: VERSION,
             });
         }
-        let bytes = file.first_chunk::<HEADER_LEN>().ok_or_else(cut)?;
+        let len = Self {
+            version,
+            ..Self::default()
+        }
+        .len();
+        let bytes = file.get(..len).ok_or_else(cut)?;
         let (stored, computed) = (u32_at(bytes, 12), header_crc(bytes));
         if stored != computed {
             return Err(damaged(format!(
                 "the header fails its checksum: stored {stored:08x}, computed {computed:08x}"
             )));
         }
-        let header = Self::from_fields(bytes)?;
+        let header = Self::from_fields(version, bytes)?;
         header.check_lengths(file.len() as u64)?;
         Ok(header)
     }
 
-    fn from_fields(bytes: &[u8; HEADER_LEN]) -> Result<Self, IndexError> {
+    fn from_fields(version: u32, bytes: &[u8]) -> Result<Self, IndexError> {
+        let frame = Self {
+            version,
+            ..Self::default()
+        };
         let expect = |what: &str, at: usize, wanted: u32| match u32_at(bytes, at) {
             found if found == wanted => Ok(()),
             found => Err(damaged(format!("{what} is {found}, not {wanted}"))),
         };
-        expect("header length", 32, HEADER_LEN as u32)?;
-        expect("number of sections", 44, Section::COUNT as u32)?;
+        expect("header length", 32, frame.len() as u32)?;
+        expect("number of sections", 44, frame.section_count() as u32)?;
         expect("reserved word", 88, 0)?;
         expect("reserved word", 92, 0)?;
         let flags = u32_at(bytes, 40);
@@ -208,7 +257,8 @@ impl Header {
             return Err(damaged(format!("flags {flags:#x} are unknown")));
         }
         let mut places = [Place::default(); Section::COUNT];
-        for (place, section) in places.iter_mut().zip(Section::ALL) {
+        let count = frame.section_count();
+        for (place, section) in places[..count].iter_mut().zip(Section::ALL) {
             let at = FIXED_LEN + ENTRY_LEN * section as usize;
             expect("section id", at, section.id())?;
             *place = Place {
@@ -218,6 +268,7 @@ impl Header {
             };
         }
         Ok(Self {
+            version,
             generation: u128::from(u64_at(bytes, 16)) | u128::from(u64_at(bytes, 24)) << 64,
             block_size: BlockSize::new(u32_at(bytes, 36)).map_err(|e| damaged(e.to_string()))?,
             keys: flags & FLAG_KEYS != 0,
@@ -242,8 +293,9 @@ impl Header {
                 self.file_len
             )));
         }
-        let mut next = Some(HEADER_LEN as u64);
-        for (section, place) in Section::ALL.into_iter().zip(&self.places) {
+        let mut next = Some(self.len() as u64);
+        let places = &self.places[..self.section_count()];
+        for (section, place) in Section::ALL.into_iter().zip(places) {
             let expected = next.and_then(|end| end.checked_next_multiple_of(ALIGN));
             if expected != Some(place.offset) {
                 return Err(damaged(format!(
@@ -283,14 +335,18 @@ impl Header {
                 Some(0)
             }
             Section::Shapes => return len.is_multiple_of(8),
-            Section::Root | Section::Fields | Section::Layouts | Section::Paths => return true,
+            Section::Root
+            | Section::Fields
+            | Section::Layouts
+            | Section::Paths
+            | Section::Values => return true,
         };
         exact == Some(len)
     }
 }
 
-fn header_crc(bytes: &[u8; HEADER_LEN]) -> u32 {
-    let mut zeroed = *bytes;
+pub(super) fn header_crc(bytes: &[u8]) -> u32 {
+    let mut zeroed = bytes.to_vec();
     zeroed[12..16].fill(0);
     crc32c(&zeroed)
 }

@@ -79,7 +79,7 @@ pub enum Filter {
 /// Where one field of one sample lies, as given to the builder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FieldExtent {
-    /// File that holds it.
+    /// File that holds it; of no account for a value.
     pub segment: crate::SegmentIndex,
     /// Shape of the field as the user sees it, in elements.
     pub shape: Vec<u64>,
@@ -109,6 +109,11 @@ pub enum Storage {
         /// All chunks that intersect those rows and exist in the file, and no others; an absent one
         /// reads as the fill value.
         chunks: ChunksRef,
+    },
+    /// In the index itself, so that reading it touches no file: a label, a name.
+    Value {
+        /// All bytes in order, as many as shape and type say.
+        bytes: Vec<u8>,
     },
 }
 

@@ -4,6 +4,8 @@ use super::format::{u32_at, u64_at};
 
 /// `layout` of a field that is stored contiguously.
 pub(super) const CONTIGUOUS: u32 = u32::MAX;
+/// `layout` of a field whose bytes lie in the index itself.
+pub(super) const VALUE: u32 = u32::MAX - 1;
 
 /// One origin file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +78,7 @@ impl ShardRecord {
 /// One field of one sample.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct FieldRecord {
-    /// First byte in the segment, or number of the first chunk.
+    /// First byte in the segment or among the values, or number of the first chunk.
     pub(super) start: u64,
     /// First row along axis 0; 0 if contiguous.
     pub(super) first_row: u64,

@@ -56,6 +56,7 @@ impl<'a> Sample<'a> {
                 Field::Chunked { shard, chunks, .. } => {
                     ranges.extend(chunks.map(|chunk| (shard, chunk.shard_range)));
                 }
+                Field::Value { .. } => {}
             }
         }
         Ok(())
@@ -117,27 +118,38 @@ pub enum Field<'a> {
         /// The stored chunks that intersect those rows.
         chunks: Chunks<'a>,
     },
+    /// A value that lies in the index itself and in no file.
+    Value {
+        /// Shape, in elements; empty for a scalar.
+        shape: Shape<'a>,
+        /// All bytes in order.
+        bytes: &'a [u8],
+    },
 }
 
 impl<'a> Field<'a> {
     /// Shape, in elements; empty for a scalar.
     pub const fn shape(&self) -> Shape<'a> {
         match self {
-            Self::Contiguous { shape, .. } | Self::Chunked { shape, .. } => *shape,
+            Self::Contiguous { shape, .. }
+            | Self::Chunked { shape, .. }
+            | Self::Value { shape, .. } => *shape,
         }
     }
 
-    /// File that holds it.
-    pub const fn segment(&self) -> SegmentIndex {
+    /// File that holds it; none for a value.
+    pub const fn segment(&self) -> Option<SegmentIndex> {
         match self {
-            Self::Contiguous { segment, .. } | Self::Chunked { segment, .. } => *segment,
+            Self::Contiguous { segment, .. } | Self::Chunked { segment, .. } => Some(*segment),
+            Self::Value { .. } => None,
         }
     }
 
     /// Shard of that file.
-    pub const fn shard(&self) -> ShardIndex {
+    pub const fn shard(&self) -> Option<ShardIndex> {
         match self {
-            Self::Contiguous { shard, .. } | Self::Chunked { shard, .. } => *shard,
+            Self::Contiguous { shard, .. } | Self::Chunked { shard, .. } => Some(*shard),
+            Self::Value { .. } => None,
         }
     }
 
@@ -149,6 +161,7 @@ impl<'a> Field<'a> {
                 ..
             } => range.len(),
             Self::Contiguous { .. } => 0,
+            Self::Value { bytes, .. } => bytes.len() as u64,
             // Checked not to overflow when the field was read.
             Self::Chunked {
                 shape,
@@ -158,10 +171,10 @@ impl<'a> Field<'a> {
         }
     }
 
-    /// What decoding needs to know; `None` for a contiguous field, whose bytes are stored as is.
+    /// What decoding needs to know; `None` for a field whose bytes are stored as they are.
     pub const fn rows(&self) -> Option<Rows<'a>> {
         match self {
-            Self::Contiguous { .. } => None,
+            Self::Contiguous { .. } | Self::Value { .. } => None,
             Self::Chunked {
                 layout,
                 element_size,

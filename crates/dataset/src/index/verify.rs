@@ -25,8 +25,9 @@ impl View<'_> {
 
     fn verify_bytes(&self) -> Result<(), IndexError> {
         let header = &self.head.header;
-        let mut end = super::format::HEADER_LEN;
-        for (section, place) in Section::ALL.into_iter().zip(&header.places) {
+        let mut end = header.len();
+        let places = &header.places[..header.section_count()];
+        for (section, place) in Section::ALL.into_iter().zip(places) {
             self.check_crc(section)?;
             let padding = self.bytes.get(end..place.offset as usize);
             if padding.is_none_or(|bytes| bytes.iter().any(|byte| *byte != 0)) {

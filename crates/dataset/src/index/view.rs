@@ -3,7 +3,7 @@
 use super::check::{self, ChunkedField};
 use super::format::{Header, Section, damaged};
 use super::read::Segment;
-use super::record::{CONTIGUOUS, ChunkRecord, FieldRecord, SegmentRecord, ShardRecord};
+use super::record::{CONTIGUOUS, ChunkRecord, FieldRecord, SegmentRecord, ShardRecord, VALUE};
 use super::sample::{Chunks, Field};
 use super::shape::Shape;
 use super::tables::ParsedLayout;
@@ -126,11 +126,16 @@ impl<'a> View<'a> {
         let n = sample * u64::from(self.head.header.fields) + field as u64;
         let record = FieldRecord::decode(self.record(Section::Records, n)?);
         let shape = self.shape(record.shape)?;
-        let segment = self.segment_record(SegmentIndex(record.segment))?;
         let decoded_len = shape
             .elements()
             .checked_mul(spec.dtype.size().into())
             .ok_or_else(|| self.bad_field(sample, field, "its length overflows"))?;
+        if record.layout == VALUE {
+            return self
+                .value(&record, shape, decoded_len)
+                .ok_or_else(|| self.bad_field(sample, field, "its value is not there"));
+        }
+        let segment = self.segment_record(SegmentIndex(record.segment))?;
         if record.layout == CONTIGUOUS {
             self.contiguous(&record, &segment, shape, decoded_len)
                 .ok_or_else(|| self.bad_field(sample, field, "it lies outside its segment"))
@@ -138,6 +143,15 @@ impl<'a> View<'a> {
             self.chunked(&record, &segment, shape, spec.dtype.size())
                 .map_err(|fault| self.bad_field(sample, field, &fault))
         }
+    }
+
+    fn value(&self, record: &FieldRecord, shape: Shape<'a>, len: u64) -> Option<Field<'a>> {
+        let known = self.head.header.section_count() == Section::COUNT;
+        if !known || record.chunks != 0 || record.first_row != 0 || record.segment != 0 {
+            return None;
+        }
+        let bytes = slice(self.section(Section::Values), record.start, len)?;
+        Some(Field::Value { shape, bytes })
     }
 
     fn contiguous(

@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use super::build::{IndexBuilder, unindexable};
 use super::check::MAX_EQUAL_HASHES;
-use super::format::{ALIGN, Header, Place, Section};
+use super::format::{ALIGN, Header, Section, VERSION, WITHOUT_VALUES};
 use super::record::{ChunkRecord, HashRecord, SegmentRecord, ShardRecord};
 use super::{keys, tables};
 use crate::IndexError;
@@ -38,26 +38,29 @@ impl IndexBuilder {
             self.keys.as_bytes(),
             &encoded(&hashes, HashRecord::encode),
             &self.checksums,
+            self.values.as_deref().unwrap_or_default(),
         ];
         let mut header = Header {
-            generation: 0,
+            version: match self.values {
+                Some(_) => VERSION,
+                None => WITHOUT_VALUES,
+            },
             block_size: self.block_size,
             keys: has_keys,
             checksums: !self.checksums.is_empty(),
-            file_len: 0,
             samples: self.samples,
             chunks: (self.chunks.len() / ChunkRecord::LEN) as u64,
             segments: self.segments.len() as u32,
             shards: self.shards.len() as u32,
             fields: self.fields.len() as u32,
             layouts: self.layouts.len() as u32,
-            places: [Place::default(); Section::COUNT],
+            ..Header::default()
         };
         header.seal(&sections);
         let encoded_header = header.encode();
         out.write_all(&encoded_header)?;
         let mut end = encoded_header.len() as u64;
-        for (place, bytes) in header.places.iter().zip(sections) {
+        for (place, bytes) in header.places[..header.section_count()].iter().zip(sections) {
             let padding = [0; ALIGN as usize];
             out.write_all(&padding[..(place.offset - end) as usize])?;
             out.write_all(bytes)?;

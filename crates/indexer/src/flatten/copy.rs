@@ -116,9 +116,15 @@ impl<'a, B: AsRef<[u8]>> Copier<'a, B> {
         let index = self.index;
         let sample = index.sample(number).map_err(self.in_index())?;
         let field = sample.field(field_number).map_err(self.in_index())?;
-        let segment = index.segment(field.segment()).map_err(self.in_index())?;
+        let (Some(number_of_file), false) = (field.segment(), field.decoded_len() == 0) else {
+            return match field {
+                Field::Value { bytes, .. } => packing.bytes(bytes),
+                _ => Ok(()),
+            };
+        };
+        let segment = index.segment(number_of_file).map_err(self.in_index())?;
         let source = SegmentRef {
-            index: field.segment(),
+            index: number_of_file,
             path: segment.path,
             fingerprint: segment.fingerprint,
         };
@@ -140,7 +146,7 @@ impl<'a, B: AsRef<[u8]>> Copier<'a, B> {
                 };
                 self.chunked(&chunked, chunks.collect(), packing)
             }
-            (Field::Chunked { .. }, None) => Ok(()),
+            (Field::Chunked { .. }, None) | (Field::Value { .. }, _) => Ok(()),
         }
     }
 

@@ -4,7 +4,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::IndexError;
-use crate::index::format::{Header, Section, crc32c};
+use crate::index::format::{Header, Section, crc32c, header_crc, u32_at};
 
 /// Calls everything there is, on every sample, segment and shard, real or not.
 pub(super) fn walk<B: AsRef<[u8]>>(index: &Index<B>) {
@@ -23,7 +23,7 @@ pub(super) fn walk<B: AsRef<[u8]>>(index: &Index<B>) {
             let Ok(field) = sample.field(field) else {
                 continue;
             };
-            let segment = index.segment(field.segment());
+            let segment = index.segment(field.segment().unwrap_or(SegmentIndex(0)));
             if let (
                 Field::Contiguous {
                     shard_range: Some(range),
@@ -84,9 +84,13 @@ fn reseal(bytes: &mut [u8]) {
 }
 
 fn with_header_crc(bytes: &mut [u8]) -> Result<Header, IndexError> {
-    if let Some(header) = bytes.first_chunk_mut::<{ crate::index::format::HEADER_LEN }>() {
-        header[12..16].fill(0);
-        let crc = crc32c(header);
+    let version = bytes.get(8..12).map(|at| u32_at(at, 0));
+    let known = Header {
+        version: version.unwrap_or(0),
+        ..Header::default()
+    };
+    if let Some(header) = bytes.get_mut(..known.len()) {
+        let crc = header_crc(header);
         header[12..16].copy_from_slice(&crc.to_le_bytes());
     }
     Header::decode(bytes)
@@ -94,7 +98,10 @@ fn with_header_crc(bytes: &mut [u8]) -> Result<Header, IndexError> {
 
 #[test]
 fn every_changed_byte_is_found() {
-    let whole = bytes_of(small());
+    [small(), valued()].map(bytes_of).map(changes_are_found);
+}
+
+fn changes_are_found(whole: Vec<u8>) {
     for at in 0..whole.len() {
         for flip in [0x01, 0x80, 0xff] {
             let mut bytes = whole.clone();
@@ -113,7 +120,10 @@ fn every_changed_byte_is_found() {
 
 #[test]
 fn every_changed_byte_behind_a_right_checksum_is_harmless() {
-    let whole = bytes_of(small());
+    [small(), valued()].map(bytes_of).map(changes_are_harmless);
+}
+
+fn changes_are_harmless(whole: Vec<u8>) {
     for at in 0..whole.len() {
         for value in [0x00, 0x01, 0x7f, 0x80, 0xff, whole[at].wrapping_add(1)] {
             let mut bytes = whole.clone();
@@ -128,7 +138,12 @@ fn every_changed_byte_behind_a_right_checksum_is_harmless() {
 
 #[test]
 fn every_truncation_and_extension_is_refused() {
-    let whole = bytes_of(small());
+    [small(), valued()]
+        .map(bytes_of)
+        .map(other_lengths_are_refused);
+}
+
+fn other_lengths_are_refused(whole: Vec<u8>) {
     for len in 0..whole.len() {
         let refused = Index::parse(&whole[..len]).unwrap_err();
         let not_ours = matches!(refused, IndexError::NotAnIndex { .. });
@@ -141,9 +156,11 @@ fn every_truncation_and_extension_is_refused() {
 #[test]
 fn an_unknown_version_is_refused_by_number() {
     let mut bytes = bytes_of(small());
-    bytes[8] = 2;
-    let refused = Index::parse(bytes).unwrap_err();
-    assert_eq!(refused, IndexError::Version { found: 2, known: 1 });
+    for found in [0, 3] {
+        bytes[8] = found as u8;
+        let refused = Index::parse(&bytes[..]).unwrap_err();
+        assert_eq!(refused, IndexError::Version { found, known: 2 });
+    }
 }
 
 #[test]
@@ -280,6 +297,21 @@ fn verify_names_the_section_and_finds_a_false_generation() {
 }
 
 #[test]
+fn a_value_outside_the_values_is_refused() {
+    let whole = bytes_of(valued());
+    let record = place_of(&whole, Section::Records) + 32;
+    for (at, number) in [(0, 15), (0, u64::MAX), (8, 1), (16, 1), (28, 1)] {
+        let mut bytes = whole.clone();
+        let width = if at < 16 { 8 } else { 4 };
+        bytes[record + at..record + at + width].copy_from_slice(&number.to_le_bytes()[..width]);
+        reseal(&mut bytes);
+        let index = Index::parse(bytes).unwrap();
+        let refused = index.sample(0).unwrap().field(1);
+        assert!(matches!(refused, Err(IndexError::Damaged(_))), "{at}");
+    }
+}
+
+#[test]
 fn an_extent_outside_its_segment_is_refused() {
     let whole = bytes_of(small());
     let records = place_of(&whole, Section::Records);
@@ -303,8 +335,9 @@ proptest! {
             (any::<prop::sample::Index>(), prop_oneof![0..200u64, any::<u64>(), Just(u64::MAX)], 1..9usize),
             1..5,
         ),
+        values: bool,
     ) {
-        let mut bytes = bytes_of(small());
+        let mut bytes = bytes_of(if values { valued() } else { small() });
         for (at, value, width) in changes {
             let at = at.index(bytes.len());
             let end = (at + width).min(bytes.len());
@@ -317,9 +350,12 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_after_the_magic_are_harmless(mut bytes in prop::collection::vec(any::<u8>(), 12..1200)) {
+    fn any_bytes_after_the_magic_are_harmless(
+        mut bytes in prop::collection::vec(any::<u8>(), 12..1200),
+        version in 1..=2u32,
+    ) {
         bytes[..8].copy_from_slice(b"FBINDEX\0");
-        bytes[8..12].copy_from_slice(&1u32.to_le_bytes());
+        bytes[8..12].copy_from_slice(&version.to_le_bytes());
         let _ = with_header_crc(&mut bytes);
         if let Ok(index) = Index::parse(bytes) {
             walk(&index);

@@ -2,6 +2,9 @@
 
 use super::*;
 
+/// Bytes of [`valued`], likewise.
+const VALUED: &str = include_str!("valued.hex");
+
 /// Bytes of [`small`], by section. An empty line is padding to the next 64 bytes.
 const GOLDEN: &str = include_str!("small.hex");
 
@@ -17,8 +20,22 @@ fn index_bytes_are_frozen_at_version_1() {
 }
 
 #[test]
+fn index_bytes_are_frozen_at_version_2() {
+    assert_eq!(
+        hex(&bytes_of(valued())),
+        VALUED,
+        "layout changed: raise VERSION, say so in docs/FORMAT.md, and keep reading version 2 or \
+         refuse it by name. Only then take the new bytes over into valued.hex"
+    );
+}
+
+#[test]
 fn golden_bytes_still_read() {
-    let bytes: Vec<u8> = GOLDEN
+    [GOLDEN, VALUED].map(still_reads);
+}
+
+fn still_reads(golden: &str) {
+    let bytes: Vec<u8> = golden
         .split_whitespace()
         .flat_map(|line| {
             (0..line.len())

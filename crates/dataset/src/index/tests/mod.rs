@@ -70,6 +70,30 @@ pub(super) fn small() -> IndexBuilder {
     builder
 }
 
+/// One file, a field in it and two in the index, two keyed samples.
+pub(super) fn valued() -> IndexBuilder {
+    let fields = vec![field("x", "<f4"), field("y", "<i8"), field("name", "|S3")];
+    let mut builder = IndexBuilder::new("/data", fields, BlockSize::DEFAULT).unwrap();
+    let segment = builder.add_segment("a.h5", fingerprint(100)).unwrap();
+    for (key, label, name) in [("one", -1_i64, *b"ab\0"), ("two", 258, *b"xyz")] {
+        let x = FieldExtent {
+            segment,
+            shape: vec![5],
+            storage: Storage::Contiguous { offset: 20 },
+        };
+        let value = |bytes: &[u8]| FieldExtent {
+            segment: SegmentIndex(0),
+            shape: Vec::new(),
+            storage: Storage::Value {
+                bytes: bytes.to_vec(),
+            },
+        };
+        let fields = [x, value(&label.to_le_bytes()), value(&name)];
+        builder.add_sample(Some(key), &fields, None).unwrap();
+    }
+    builder
+}
+
 pub(super) fn bytes_of(builder: IndexBuilder) -> Vec<u8> {
     let mut bytes = Vec::new();
     builder.write(&mut bytes).unwrap();
@@ -131,4 +155,21 @@ fn a_small_index_says_what_was_put_in() {
         filter_mask: 2,
     };
     assert_eq!(chunks.collect::<Vec<_>>(), [chunk]);
+}
+
+#[test]
+fn values_lie_in_the_index_and_in_no_file() {
+    let index = Index::parse(bytes_of(valued())).unwrap();
+    index.verify().unwrap();
+    let sample = index.sample(1).unwrap();
+    let Field::Value { shape, bytes } = sample.field(1).unwrap() else {
+        panic!("field 1 is a value");
+    };
+    assert_eq!((shape.rank(), bytes), (0, &258_i64.to_le_bytes()[..]));
+    let name = sample.field(2).unwrap();
+    assert_eq!((name.segment(), name.shard()), (None, None));
+    assert_eq!(name.decoded_len(), 3);
+    let mut ranges = Vec::new();
+    sample.add_stored_ranges(&mut ranges).unwrap();
+    assert_eq!(ranges.len(), 1, "nothing is staged for values");
 }

@@ -48,6 +48,7 @@ fn chunked() -> impl Strategy<Value = (ChunkLayout, u64, u64, bool)> {
 #[derive(Clone, Debug)]
 enum Draft {
     Contiguous(Vec<u64>, u64),
+    Value(Vec<u64>, u8),
     Chunked(ChunkLayout, u64, u64, bool),
 }
 
@@ -55,7 +56,9 @@ fn draft() -> impl Strategy<Value = (usize, Draft)> {
     let contiguous = (prop::collection::vec(0..9u64, 0..4), 0..FILE / 2)
         .prop_map(|(shape, offset)| Draft::Contiguous(shape, offset));
     let chunked = chunked().prop_map(|(l, first, rows, row)| Draft::Chunked(l, first, rows, row));
-    (any::<usize>(), prop_oneof![contiguous, chunked])
+    let value = (prop::collection::vec(0..4u64, 0..3), any::<u8>())
+        .prop_map(|(shape, byte)| Draft::Value(shape, byte));
+    (any::<usize>(), prop_oneof![contiguous, chunked, value])
 }
 
 type Case = (
@@ -125,6 +128,12 @@ fn build(case: &Case) -> (Vec<u8>, Input, HashMap<u64, Vec<StoredChunk>>) {
             let segment = SegmentIndex((pick % segments.len()) as u32);
             let (shape, storage) = match draft {
                 Draft::Contiguous(shape, offset) => (shape, Storage::Contiguous { offset }),
+                Draft::Value(shape, byte) => {
+                    let size = fields[extents.len()].dtype.size();
+                    let len = shape.iter().product::<u64>() * u64::from(size);
+                    let bytes = vec![byte; len as usize];
+                    (shape, Storage::Value { bytes })
+                }
                 Draft::Chunked(layout, first_row, rows, row) => {
                     let number = builder.intern_layout(layout.clone()).unwrap();
                     layouts.resize(layouts.len().max(number.0 as usize + 1), layout.clone());
@@ -185,7 +194,10 @@ fn check_field(
     prop_assert_eq!(&field.shape().iter().collect::<Vec<_>>(), &extent.shape);
     prop_assert_eq!(
         (field.segment(), field.decoded_len()),
-        (extent.segment, len)
+        (
+            (!matches!(extent.storage, Storage::Value { .. })).then_some(extent.segment),
+            len
+        )
     );
     match (field, &extent.storage) {
         (Field::Contiguous { shard_range, .. }, Storage::Contiguous { offset }) => {
@@ -225,6 +237,9 @@ fn check_field(
                 })
                 .collect();
             prop_assert_eq!(chunks.collect::<Vec<_>>(), expected);
+        }
+        (Field::Value { bytes, .. }, Storage::Value { bytes: given }) => {
+            prop_assert_eq!(bytes, &given[..]);
         }
         (field, storage) => prop_assert!(false, "{:?} became {:?}", storage, field),
     }
