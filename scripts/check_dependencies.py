@@ -19,13 +19,14 @@ from typing import Any
 MAY_USE = {
     "dataset": [],
     "wire": [],
+    "transport": ["wire"],
     "analysis": [],
     "emulate": [],
     "origin": ["dataset"],
     "residency": ["dataset"],
     "indexer": ["dataset", "origin"],
     "cache": ["dataset", "origin", "residency"],
-    "service": ["cache", "dataset", "origin", "residency", "wire"],
+    "service": ["cache", "dataset", "origin", "residency", "transport", "wire"],
     "client": ["dataset", "origin", "residency", "wire"],
     "python": ["client", "dataset", "indexer", "origin", "residency", "wire"],
     "cli": [

@@ -82,6 +82,10 @@ impl<'a> Take<'a> {
             .map_err(|_| WireError::Malformed("ends early"))
     }
 
+    pub(crate) fn i64(&mut self) -> Result<i64, WireError> {
+        self.u64().map(u64::cast_signed)
+    }
+
     pub(crate) fn u128(&mut self) -> Result<u128, WireError> {
         self.bytes(16)?
             .try_into()

@@ -21,15 +21,17 @@ pub struct FrameHeader {
 }
 
 impl FrameHeader {
-    /// Checks a header that arrived.
+    /// Checks a header that arrived from a client or its daemon.
     pub fn decode(bytes: [u8; HEADER_BYTES]) -> Result<Self, WireError> {
+        Self::decode_version(bytes, VERSION)
+    }
+
+    /// Checks a header of the protocol whose version is `known`.
+    pub(crate) fn decode_version(bytes: [u8; HEADER_BYTES], known: u16) -> Result<Self, WireError> {
         let [l0, l1, l2, l3, v0, v1, kind, zero] = bytes;
         let found = u16::from_le_bytes([v0, v1]);
-        if found != VERSION {
-            return Err(WireError::Version {
-                found,
-                known: VERSION,
-            });
+        if found != known {
+            return Err(WireError::Version { found, known });
         }
         if zero != 0 {
             return Err(WireError::Malformed("reserved byte is not zero"));
@@ -68,11 +70,16 @@ pub fn read_frame(from: &mut impl Read, payload: &mut Vec<u8>) -> io::Result<Opt
 
 /// A whole frame: a header, then what `payload` appends.
 pub(crate) fn frame(kind: u8, payload: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
+    frame_version(VERSION, kind, payload)
+}
+
+/// The same, of the protocol of that version.
+pub(crate) fn frame_version(version: u16, kind: u8, payload: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
     let mut out = vec![0; HEADER_BYTES];
     payload(&mut out);
     let len = (out.len() - HEADER_BYTES) as u32;
     out[0..4].copy_from_slice(&len.to_le_bytes());
-    out[4..6].copy_from_slice(&VERSION.to_le_bytes());
+    out[4..6].copy_from_slice(&version.to_le_bytes());
     out[6] = kind;
     out
 }

@@ -1,4 +1,5 @@
-//! Frames between a client and its node's daemon. No sockets: bytes in, messages out.
+//! Frames between a client and its node's daemon, and between the daemons of a job. No sockets:
+//! bytes in, messages out.
 //!
 //! A frame is a header of 8 bytes and a payload: payload length `u32`, version `u16`, kind `u8`,
 //! zero `u8`, all little-endian. Strings and lists carry their length before them.
@@ -11,7 +12,12 @@
 mod codec;
 mod frame;
 mod local;
+mod peer;
 
 pub use codec::WireError;
 pub use frame::{FrameHeader, HEADER_BYTES, MAX_PAYLOAD, VERSION, read_frame};
 pub use local::{MAX_RANGES, Reply, Request, StageRange};
+pub use peer::{
+    Answer, Ask, BlockRun, Hello, MAX_BODY, MAX_CHECKSUMS, MAX_RUNS, PEER_VERSION, Preamble,
+    peer_header,
+};

@@ -1,0 +1,426 @@
+//! One peer, as the side that asks sees it: a link that is kept up, and the asks on it.
+
+mod pending;
+
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
+use std::time::{Duration, Instant};
+
+use forebay_wire::{Answer, Ask, Hello};
+
+use crate::handshake::prove;
+use crate::link::{LinkReader, LinkWriter, split};
+use crate::socket::connect;
+use crate::{LinkError, Secret, SocketPlan};
+
+use pending::{Buffers, Pending, Waiter};
+
+/// Longest time that a dial and its proof may take.
+const DIAL: Duration = Duration::from_secs(3);
+/// Time after the first failure for which a peer is left alone; it doubles with each further one.
+const FIRST_BACKOFF: Duration = Duration::from_millis(100);
+/// Longest time for which a peer is left alone.
+const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
+/// A link that lived so long was a good one.
+const GOOD_LINK: Duration = Duration::from_secs(5);
+/// An idle link is tried after so long.
+const IDLE_PING: Duration = Duration::from_secs(10);
+
+/// Whom to call, and how.
+#[derive(Clone, Debug)]
+pub struct CallerPlan {
+    /// `HOST:PORT` of the peer, looked up at each dial.
+    pub address: String,
+    /// This member, and the one that the peer should be.
+    pub hello: Hello,
+    /// The job's secret.
+    pub secret: Secret,
+    /// How sockets are set.
+    pub socket: SocketPlan,
+    /// A peer that says nothing for so long while something is asked of it is given up.
+    pub silence: Duration,
+}
+
+/// Blocks that have arrived.
+#[derive(Clone, Copy, Debug)]
+pub struct Arrived<'a> {
+    /// Shard in the index.
+    pub shard: u32,
+    /// First block.
+    pub first: u64,
+    /// CRC32C of each block.
+    pub checksums: &'a [u32],
+    /// Their bytes; not compared with the checksums.
+    pub bytes: &'a [u8],
+}
+
+/// Takes the blocks of one ask, on the link's own thread.
+pub trait Arrivals: Send + Sync {
+    /// Takes blocks. False if they were not asked for, which ends the link.
+    fn arrived(&self, blocks: Arrived<'_>) -> bool;
+}
+
+/// How an ask ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// Everything that the peer has to say was said; `complete` if it gave all that was asked for.
+    Done {
+        /// False if blocks were left out.
+        complete: bool,
+    },
+    /// The peer refused: position in `ErrorKind::ALL`, and why.
+    Failed {
+        /// Position in `ErrorKind::ALL`.
+        kind: u8,
+        /// What happened to which thing.
+        message: String,
+    },
+    /// The link is no more.
+    Lost,
+}
+
+/// An ask that has ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ended {
+    /// What [`Call::id`] said.
+    pub id: u64,
+    /// How.
+    pub outcome: Outcome,
+}
+
+/// How it stands with a peer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LinkState {
+    /// It was not reached yet, nor found out of reach.
+    Connecting,
+    /// Asks go through.
+    Up,
+    /// It is left alone for a while.
+    Down {
+        /// Why.
+        reason: String,
+    },
+}
+
+enum State {
+    Connecting,
+    Up(Arc<LinkWriter>),
+    Down(String),
+    Stopped,
+}
+
+/// Keeps one link to one peer. Its thread ends when it is dropped.
+pub struct Caller {
+    shared: Arc<Shared>,
+}
+
+struct Shared {
+    plan: CallerPlan,
+    state: Mutex<State>,
+    changed: Condvar,
+    pending: Pending,
+    next: AtomicU64,
+    received_bytes: AtomicU64,
+    stopping: AtomicBool,
+}
+
+/// An ask in progress. Who drops it wants no answer any more.
+pub struct Call {
+    shared: Arc<Shared>,
+    id: u64,
+}
+
+impl Call {
+    /// Its number, unlike all others of this peer.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+}
+
+impl Drop for Call {
+    fn drop(&mut self) {
+        self.shared.pending.forget(self.id);
+    }
+}
+
+impl Caller {
+    /// Starts the thread, which dials at once.
+    ///
+    /// # Errors
+    /// The system's, if there can be no thread.
+    pub fn start(plan: CallerPlan) -> io::Result<Self> {
+        let shared = Arc::new(Shared {
+            plan,
+            state: Mutex::new(State::Connecting),
+            changed: Condvar::new(),
+            pending: Pending::default(),
+            next: AtomicU64::new(1),
+            received_bytes: AtomicU64::new(0),
+            stopping: AtomicBool::new(false),
+        });
+        let running = shared.clone();
+        std::thread::Builder::new()
+            .name(format!("peer-{}", running.plan.hello.to))
+            .stack_size(256 << 10)
+            .spawn(move || running.run())?;
+        Ok(Self { shared })
+    }
+
+    /// Sends an ask, which `ask` makes for its number. How it ends is told to `done`. `None` if the
+    /// peer cannot be asked now, or has too much to answer.
+    pub fn call(
+        &self,
+        ask: impl FnOnce(u64) -> Ask,
+        arrivals: Option<Arc<dyn Arrivals>>,
+        done: &mpsc::Sender<Ended>,
+    ) -> Option<Call> {
+        let shared = &self.shared;
+        let id = shared.next.fetch_add(1, Ordering::Relaxed);
+        let state = shared.lock();
+        let State::Up(writer) = &*state else {
+            return None;
+        };
+        let writer = writer.clone();
+        // Under the lock of the state: a link that is lost from here on ends this ask too.
+        let waiter = Waiter {
+            since: Instant::now(),
+            arrivals,
+            done: done.clone(),
+        };
+        if !shared.pending.insert(id, waiter) {
+            return None;
+        }
+        drop(state);
+        let call = Call {
+            shared: shared.clone(),
+            id,
+        };
+        // On an error the link is closed, and its thread says so to all.
+        let _ = writer.send(&ask(id).encode());
+        Some(call)
+    }
+
+    /// How it stands.
+    pub fn state(&self) -> LinkState {
+        match &*self.shared.lock() {
+            State::Connecting => LinkState::Connecting,
+            State::Up(_) => LinkState::Up,
+            State::Down(reason) => LinkState::Down {
+                reason: reason.clone(),
+            },
+            State::Stopped => LinkState::Down {
+                reason: "stopped".to_owned(),
+            },
+        }
+    }
+
+    /// Waits until the peer was reached or found out of reach for the first time. True if asks go
+    /// through.
+    pub fn wait_for_first(&self, deadline: Instant) -> bool {
+        let mut state = self.shared.lock();
+        while matches!(*state, State::Connecting) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            state = self.shared.wait(state, left);
+        }
+        matches!(*state, State::Up(_))
+    }
+
+    /// Bytes of blocks that came so far.
+    pub fn received_bytes(&self) -> u64 {
+        self.shared.received_bytes.load(Ordering::Relaxed)
+    }
+
+    /// Asks in progress.
+    pub fn in_flight(&self) -> usize {
+        self.shared.pending.len()
+    }
+}
+
+impl Drop for Caller {
+    fn drop(&mut self) {
+        self.shared.stopping.store(true, Ordering::Release);
+        let mut state = self.shared.lock();
+        if let State::Up(writer) = &*state {
+            writer.close();
+        }
+        *state = State::Stopped;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl Shared {
+    fn run(&self) {
+        let mut backoff = FIRST_BACKOFF;
+        while !self.stopping.load(Ordering::Acquire) {
+            let began = Instant::now();
+            let ended = self.dial().and_then(|reader| self.receive(reader));
+            let reason = match ended {
+                Ok(()) => "the peer closed the link".to_owned(),
+                Err(error) => error.to_string(),
+            };
+            self.set_down(reason);
+            if began.elapsed() >= GOOD_LINK {
+                backoff = FIRST_BACKOFF;
+            }
+            self.pause(jittered(backoff));
+            backoff = (backoff * 2).min(LONGEST_BACKOFF);
+        }
+    }
+
+    fn dial(&self) -> Result<LinkReader, LinkError> {
+        let plan = &self.plan;
+        let deadline = Instant::now() + DIAL.min(plan.silence * 2);
+        let stream = connect(&plan.address, deadline)?;
+        plan.socket.apply(&stream, plan.silence)?;
+        let stream = prove(stream, &plan.secret, &plan.hello, deadline)?;
+        let (reader, writer) = split(stream, plan.silence)?;
+        let mut state = self.lock();
+        if matches!(*state, State::Stopped) {
+            writer.close();
+        } else {
+            *state = State::Up(Arc::new(writer));
+        }
+        self.changed.notify_all();
+        Ok(reader)
+    }
+
+    /// Hands out what arrives until the link ends.
+    fn receive(&self, mut reader: LinkReader) -> Result<(), LinkError> {
+        let mut heard = Instant::now();
+        loop {
+            let Some((kind, payload)) = reader.next(|| self.is_alive(heard))? else {
+                return Ok(());
+            };
+            let answer = Answer::decode(kind, payload)?;
+            heard = Instant::now();
+            match answer {
+                Answer::Blocks {
+                    id,
+                    shard,
+                    first,
+                    body_len,
+                    checksums,
+                } => {
+                    let mut buffer = Buffers::take();
+                    let bytes = buffer.of_len(body_len as usize);
+                    reader.body(bytes, || self.is_alive(heard))?;
+                    heard = Instant::now();
+                    self.received_bytes
+                        .fetch_add(body_len.into(), Ordering::Relaxed);
+                    let blocks = Arrived {
+                        shard,
+                        first,
+                        checksums: &checksums,
+                        bytes,
+                    };
+                    self.hand_out(id, blocks)?;
+                }
+                Answer::Opened { id } => self.end(id, Outcome::Done { complete: true }),
+                Answer::Ended { id, complete } => self.end(id, Outcome::Done { complete }),
+                Answer::Failed { id, kind, message } => {
+                    self.end(id, Outcome::Failed { kind, message });
+                }
+                Answer::Pong { .. } => {}
+            }
+        }
+    }
+
+    /// What nobody waits for any more is nobody's.
+    fn hand_out(&self, id: u64, blocks: Arrived<'_>) -> Result<(), LinkError> {
+        match self.pending.arrivals(id) {
+            None => Ok(()),
+            Some(Some(arrivals)) if arrivals.arrived(blocks) => Ok(()),
+            Some(_) => Err(LinkError::Unasked),
+        }
+    }
+
+    fn end(&self, id: u64, outcome: Outcome) {
+        self.pending.end(id, outcome);
+    }
+
+    /// Nothing came for a while: whether to wait on. `heard`: when something came last.
+    fn is_alive(&self, heard: Instant) -> Result<(), LinkError> {
+        if self.stopping.load(Ordering::Acquire) {
+            return Err(LinkError::Io(io::ErrorKind::Interrupted.into()));
+        }
+        let silence = self.plan.silence;
+        // Nobody expects a word before the first ask of those that wait.
+        let asked = self.pending.oldest();
+        let quiet = asked.map_or(heard, |asked| heard.max(asked)).elapsed();
+        if asked.is_some() && quiet >= silence {
+            return Err(LinkError::Silent(silence));
+        }
+        if asked.is_none() && quiet >= IDLE_PING + silence {
+            return Err(LinkError::Silent(quiet));
+        }
+        if quiet
+            >= if asked.is_some() {
+                silence / 4
+            } else {
+                IDLE_PING
+            }
+        {
+            self.ping()?;
+        }
+        Ok(())
+    }
+
+    fn ping(&self) -> io::Result<()> {
+        match self.writer() {
+            Some(writer) => writer.try_send(&Ask::Ping { id: 0 }.encode()),
+            None => Ok(()),
+        }
+    }
+
+    fn writer(&self) -> Option<Arc<LinkWriter>> {
+        match &*self.lock() {
+            State::Up(writer) => Some(writer.clone()),
+            _ => None,
+        }
+    }
+
+    fn set_down(&self, reason: String) {
+        let mut state = self.lock();
+        if let State::Up(writer) = &*state {
+            writer.close();
+        }
+        if !matches!(*state, State::Stopped) {
+            *state = State::Down(reason);
+        }
+        self.changed.notify_all();
+        drop(state);
+        self.pending.lose_all();
+    }
+
+    fn pause(&self, time: Duration) {
+        let until = Instant::now() + time;
+        let mut state = self.lock();
+        while !matches!(*state, State::Stopped) {
+            let left = until.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return;
+            }
+            state = self.wait(state, left);
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait<'a>(&self, state: MutexGuard<'a, State>, limit: Duration) -> MutexGuard<'a, State> {
+        let waited = self.changed.wait_timeout(state, limit);
+        waited.unwrap_or_else(PoisonError::into_inner).0
+    }
+}
+
+/// Up to a quarter more, so that a thousand nodes do not dial one that is back all at once.
+fn jittered(time: Duration) -> Duration {
+    let draw = RandomState::new().hash_one(Instant::now());
+    time + (time / 4).mul_f64(draw as f64 / u64::MAX as f64)
+}

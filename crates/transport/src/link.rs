@@ -1,0 +1,181 @@
+//! The two halves of a proved link.
+
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::net::{Shutdown, TcpStream};
+use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::Duration;
+
+use forebay_wire::{FrameHeader, HEADER_BYTES, peer_header};
+use rustix::net::SendFlags;
+
+use crate::LinkError;
+
+/// A payload buffer that grew past this is given back.
+const KEPT_BYTES: usize = 64 << 10;
+
+/// Splits a socket. Reads come back every quarter of `silence`, writes fail after twice that time
+/// in which not a byte was taken.
+pub(crate) fn split(
+    stream: TcpStream,
+    silence: Duration,
+) -> Result<(LinkReader, LinkWriter), LinkError> {
+    let tick = (silence / 4).max(Duration::from_millis(1));
+    stream.set_read_timeout(Some(tick))?;
+    stream.set_write_timeout(Some(silence * 2))?;
+    let reader = LinkReader {
+        stream: stream.try_clone()?,
+        payload: Vec::new(),
+    };
+    let shutdown = stream.try_clone()?;
+    let writing = Mutex::new(stream);
+    Ok((reader, LinkWriter { writing, shutdown }))
+}
+
+/// What arrives.
+#[derive(Debug)]
+pub struct LinkReader {
+    stream: TcpStream,
+    payload: Vec<u8>,
+}
+
+impl LinkReader {
+    /// The next frame: its kind and payload; `None` if the other side ended the link between two.
+    /// `idle` is asked, whenever nothing came for a while, whether to wait on.
+    ///
+    /// # Errors
+    /// [`LinkError`]; the link is of no use any more.
+    pub fn next(
+        &mut self,
+        mut idle: impl FnMut() -> Result<(), LinkError>,
+    ) -> Result<Option<(u8, &[u8])>, LinkError> {
+        let mut header = [0; HEADER_BYTES];
+        if !self.fill(&mut header, &mut idle, true)? {
+            return Ok(None);
+        }
+        let FrameHeader { payload_len, kind } = peer_header(header)?;
+        if self.payload.capacity() > KEPT_BYTES && payload_len <= KEPT_BYTES {
+            self.payload = Vec::new();
+        }
+        let mut payload = std::mem::take(&mut self.payload);
+        payload.resize(payload_len, 0);
+        self.fill(&mut payload, &mut idle, false)?;
+        self.payload = payload;
+        Ok(Some((kind, &self.payload)))
+    }
+
+    /// Fills `out` with the bytes that follow a frame.
+    ///
+    /// # Errors
+    /// [`LinkError`]; the link is of no use any more.
+    pub fn body(
+        &mut self,
+        out: &mut [u8],
+        mut idle: impl FnMut() -> Result<(), LinkError>,
+    ) -> Result<(), LinkError> {
+        self.fill(out, &mut idle, false).map(|_| ())
+    }
+
+    /// False if the stream ended before the first byte and `may_end` says that it may.
+    fn fill(
+        &mut self,
+        out: &mut [u8],
+        idle: &mut impl FnMut() -> Result<(), LinkError>,
+        may_end: bool,
+    ) -> Result<bool, LinkError> {
+        let mut filled = 0;
+        while filled < out.len() {
+            match self.stream.read(&mut out[filled..]) {
+                Ok(0) if filled == 0 && may_end => return Ok(false),
+                Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+                Ok(read) => filled += read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => idle()?,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// What is sent. Whole frames, one at a time.
+#[derive(Debug)]
+pub struct LinkWriter {
+    writing: Mutex<TcpStream>,
+    /// The same socket, to end it while somebody writes.
+    shutdown: TcpStream,
+}
+
+impl LinkWriter {
+    /// Sends a frame.
+    ///
+    /// # Errors
+    /// The system's; the link is closed.
+    pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        let mut stream = self.lock();
+        self.closing(stream.write_all(frame))
+    }
+
+    /// Sends a frame unless another is being sent.
+    ///
+    /// # Errors
+    /// The system's; the link is closed.
+    pub fn try_send(&self, frame: &[u8]) -> io::Result<()> {
+        match self.writing.try_lock() {
+            Ok(mut stream) => self.closing(stream.write_all(frame)),
+            Err(TryLockError::WouldBlock) => Ok(()),
+            Err(TryLockError::Poisoned(_)) => Err(io::ErrorKind::BrokenPipe.into()),
+        }
+    }
+
+    /// Sends a frame and the `len` bytes of `file` from `offset`, which the kernel takes from its
+    /// page cache.
+    ///
+    /// # Errors
+    /// The system's; the link is closed.
+    pub fn send_file(&self, frame: &[u8], file: &File, offset: u64, len: u64) -> io::Result<()> {
+        let stream = self.lock();
+        self.closing(send_file(&stream, frame, file, offset, len))
+    }
+
+    /// Ends the link; both sides notice.
+    pub fn close(&self) {
+        let _ = self.shutdown.shutdown(Shutdown::Both);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, TcpStream> {
+        self.writing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A part of a frame may have been sent, so no later one could be understood.
+    fn closing<T>(&self, sent: io::Result<T>) -> io::Result<T> {
+        sent.inspect_err(|_| self.close())
+    }
+}
+
+fn send_file(
+    stream: &TcpStream,
+    mut frame: &[u8],
+    file: &File,
+    offset: u64,
+    len: u64,
+) -> io::Result<()> {
+    while !frame.is_empty() {
+        // More follows: header and first bytes share a packet.
+        match rustix::net::send(stream, frame, SendFlags::MORE | SendFlags::NOSIGNAL) {
+            Ok(sent) => frame = &frame[sent..],
+            Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    let (mut at, end) = (offset, offset + len);
+    while at < end {
+        let left = usize::try_from(end - at).unwrap_or(usize::MAX);
+        match rustix::fs::sendfile(stream, file, Some(&mut at), left) {
+            Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
+            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
+    Ok(())
+}
