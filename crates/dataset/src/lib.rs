@@ -25,4 +25,4 @@ pub use dtype::{ByteOrder, DType};
 pub use error::{DTypeError, DecodeError, ErrorKind, IndexError, RangeError};
 pub use geometry::{BlockSize, ByteRange};
 pub use placement::{Member, Placement, PlacementError, Region};
-pub use shard::{Fingerprint, REGION_BYTES, SegmentIndex, ShardIndex};
+pub use shard::{Fingerprint, REGION_BYTES, SegmentIndex, ShardIndex, is_store_url};

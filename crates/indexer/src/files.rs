@@ -9,6 +9,7 @@ use forebay_dataset::Fingerprint;
 
 use crate::error::Result;
 use crate::format::{self, Format};
+use crate::source::{InputObject, Source};
 use crate::{IndexRequest, IndexerError, h5};
 
 /// Extensions of files that may have their HDF5 signature behind a user block.
@@ -68,6 +69,20 @@ pub(crate) struct InputFile {
     pub(crate) name: String,
     /// For an HDF5 file, where its superblock begins.
     pub(crate) superblock: Option<u64>,
+    /// The object that it is, if it lies in a store; `path` is its URL then.
+    pub(crate) object: Option<InputObject>,
+}
+
+impl InputFile {
+    /// What it is now; an object, what it was when it was listed.
+    pub(crate) fn stat(&self) -> Result<Fingerprint> {
+        match &self.object {
+            Some(object) => Ok(object.fingerprint),
+            None => fs::metadata(&self.path)
+                .map(|metadata| fingerprint(&metadata))
+                .map_err(IndexerError::io("read", &self.path)),
+        }
+    }
 }
 
 /// The files of a request, sorted by name.
@@ -332,6 +347,7 @@ impl<'a> Walk<'a> {
             path: path.to_path_buf(),
             name: name.to_owned(),
             superblock,
+            object: None,
         };
         let entry = self.found.entry(file.name.clone()).or_insert((file, named));
         entry.1 |= named;
@@ -348,6 +364,7 @@ fn superblock(path: &Path, named: bool) -> Result<Option<u64>> {
     }
     let file = File::open(path).map_err(IndexerError::io("open", path))?;
     let metadata = file.metadata().map_err(IndexerError::io("read", path))?;
+    let file = Source::File(file);
     // For files of other kinds, one look at the first bytes is enough.
     let searched = if named || HDF5_EXTENSIONS.contains(&extension.as_str()) {
         metadata.len()

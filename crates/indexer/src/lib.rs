@@ -34,6 +34,7 @@ mod progress;
 mod request;
 mod rows;
 mod scan;
+mod source;
 mod tree;
 
 pub use error::IndexerError;

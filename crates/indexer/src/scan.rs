@@ -1,21 +1,21 @@
 //! Reads the structure of HDF5 files, several at a time.
 
-use std::fs::File;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::thread;
 
 use forebay_dataset::Fingerprint;
 use forebay_dataset::index::FieldSpec;
 
 use crate::error::Result;
-use crate::files::{InputFile, check_unchanged, fingerprint};
+use crate::files::InputFile;
 use crate::groups::{GroupSamples, GroupWalk};
 use crate::h5::H5File;
 use crate::pattern::Pattern;
 use crate::rows::{self, RowSamples};
+use crate::source::Source;
 use crate::{IndexerError, Progress, Stage, glob};
 
 /// The fields of a kind of sample.
@@ -208,16 +208,18 @@ pub(crate) fn with_file<T>(
     read: impl FnOnce(&H5File, Fingerprint) -> Result<T>,
 ) -> Result<T> {
     let path = &input.path;
-    let open = File::open(path).map_err(IndexerError::io("open", path))?;
-    let before = fingerprint(&open.metadata().map_err(IndexerError::io("read", path))?);
+    let source = Arc::new(Source::open(input)?);
+    let before = source
+        .fingerprint()
+        .map_err(IndexerError::io("read", path))?;
     let base = input.superblock.unwrap_or(0);
-    let kept = open.try_clone().map_err(IndexerError::io("open", path))?;
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let file = H5File::open(open, before.size, base).map_err(IndexerError::h5(path, ""))?;
+        let file = H5File::open(Arc::clone(&source), before.size, base)
+            .map_err(IndexerError::h5(path, ""))?;
         read(&file, before)
     }));
     // First, since a file that is being written looks damaged.
-    check_unchanged(&kept, path, before)?;
+    source.check_unchanged(path, before)?;
     result.unwrap_or_else(|_| {
         Err(IndexerError::Damaged {
             place: format!("`{}`", path.display()),
@@ -228,6 +230,7 @@ pub(crate) fn with_file<T>(
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
     use std::io::Write;
 
     use forebay_dataset::ErrorKind;
@@ -255,6 +258,7 @@ mod tests {
             path: path.clone(),
             name: "a.h5".to_owned(),
             superblock: Some(0),
+            object: None,
         };
         assert!(with_file(&input, |_, _| Ok(())).is_ok());
         let result = with_file(&input, |_, _| {
@@ -276,6 +280,7 @@ mod tests {
             path,
             name: "a.h5".to_owned(),
             superblock: Some(0),
+            object: None,
         };
         let result: Result<()> = with_file(&input, |_, _| panic!("as a parser does"));
         assert_eq!(result.unwrap_err().kind(), ErrorKind::Corrupt);
@@ -290,6 +295,7 @@ mod tests {
             path,
             name: "a.h5".to_owned(),
             superblock: Some(0),
+            object: None,
         };
         let error = with_file(&input, |_, _| Ok(())).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);

@@ -75,8 +75,7 @@ fn add(
     file: &InputFile,
     class: Option<usize>,
 ) -> Result<()> {
-    let metadata = fs::metadata(&file.path).map_err(IndexerError::io("read", &file.path))?;
-    let fingerprint = crate::files::fingerprint(&metadata);
+    let fingerprint = file.stat()?;
     let segment = builder.add_segment(&file.name, fingerprint);
     let segment = segment.map_err(in_output(request))?;
     let mut extents = vec![FieldExtent {

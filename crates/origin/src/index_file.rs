@@ -8,7 +8,7 @@ use forebay_dataset::index::Index;
 use memmap2::Mmap;
 
 use crate::{OriginError, SegmentRef};
-use forebay_dataset::{IndexError, SegmentIndex};
+use forebay_dataset::{IndexError, SegmentIndex, is_store_url};
 
 /// An open index file.
 #[derive(Debug)]
@@ -43,12 +43,17 @@ impl IndexFile {
         &self.path
     }
 
-    /// Folder that the segments are in: `root` where the user says so, else the one recorded, and
-    /// if that is relative, from the index's own folder.
+    /// Folder or URL that the segments are in: `root` where the user says so, else the one recorded,
+    /// and if that is a relative folder, from the index's own folder. [`crate::open_origin`] opens
+    /// it.
     pub fn resolve_root(&self, root: Option<&Path>) -> PathBuf {
         let recorded = Path::new(self.index.root());
         let folder = self.path.parent().unwrap_or(Path::new("/"));
-        root.map_or_else(|| folder.join(recorded), Path::to_path_buf)
+        match root {
+            Some(root) => root.to_path_buf(),
+            None if is_store_url(self.index.root()) => recorded.to_path_buf(),
+            None => folder.join(recorded),
+        }
     }
 
     /// What is needed to read from a segment.

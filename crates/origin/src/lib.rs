@@ -2,20 +2,25 @@
 //!
 //! # Contract
 //! Bytes come from a segment only while the file still has the fingerprint that the index
-//! recorded; a changed file is [`OriginError::Stale`], never other bytes.
+//! recorded; a changed file is [`OriginError::Stale`], never other bytes. Segments are files of any
+//! mounted file system, or objects of a store behind [`Objects`], which this crate only names.
 #![deny(unsafe_code)]
 
 mod error;
 mod index_file;
 mod posix;
+mod store;
 #[allow(unsafe_code)]
 mod sys;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod url;
 
-pub use error::OriginError;
+pub use error::{OriginError, StoreFault};
 pub use index_file::IndexFile;
 pub use posix::{PosixOrigin, fingerprint_of};
+pub use store::{Objects, Stores, open_origin};
+pub use url::{Scheme, StoreUrl};
 
 use forebay_dataset::{Fingerprint, SegmentIndex};
 

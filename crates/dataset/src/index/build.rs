@@ -50,7 +50,8 @@ pub(super) struct Run {
 
 impl IndexBuilder {
     /// An empty index. `root` is the folder that segment paths are relative to, as it should be
-    /// looked for by readers that are not told another.
+    /// looked for by readers that are not told another, or the URL of a store's prefix
+    /// ([`crate::is_store_url`]): the segments are objects then.
     ///
     /// # Errors
     /// [`IndexError::Unindexable`] if the root or a field's name is empty, over 4096 bytes or holds

@@ -18,6 +18,8 @@ const ENTRY_LEN: usize = 24;
 
 const FLAG_KEYS: u32 = 1;
 const FLAG_CHECKSUMS: u32 = 2;
+/// Segments are objects of a store. A reader that does not know it refuses the file.
+const FLAG_OBJECTS: u32 = 4;
 
 /// Parts of the file, in the order in which they lie in it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -98,6 +100,7 @@ pub(super) struct Header {
     pub(super) block_size: BlockSize,
     pub(super) keys: bool,
     pub(super) checksums: bool,
+    pub(super) objects: bool,
     pub(super) file_len: u64,
     pub(super) samples: u64,
     pub(super) chunks: u64,
@@ -116,6 +119,7 @@ impl Default for Header {
             block_size: BlockSize::DEFAULT,
             keys: false,
             checksums: false,
+            objects: false,
             file_len: 0,
             samples: 0,
             chunks: 0,
@@ -183,8 +187,16 @@ impl Header {
     }
 
     fn fixed(&self) -> [u8; FIXED_LEN] {
-        let flags =
-            if self.keys { FLAG_KEYS } else { 0 } | if self.checksums { FLAG_CHECKSUMS } else { 0 };
+        let flags = [
+            (self.keys, FLAG_KEYS),
+            (self.checksums, FLAG_CHECKSUMS),
+            (self.objects, FLAG_OBJECTS),
+        ];
+        let flags: u32 = flags
+            .iter()
+            .filter(|(set, _)| *set)
+            .map(|(_, flag)| flag)
+            .sum();
         let mut out = [0; FIXED_LEN];
         out[0..8].copy_from_slice(&MAGIC);
         out[8..12].copy_from_slice(&self.version.to_le_bytes());
@@ -253,7 +265,7 @@ impl Header {
         expect("reserved word", 88, 0)?;
         expect("reserved word", 92, 0)?;
         let flags = u32_at(bytes, 40);
-        if flags & !(FLAG_KEYS | FLAG_CHECKSUMS) != 0 {
+        if flags & !(FLAG_KEYS | FLAG_CHECKSUMS | FLAG_OBJECTS) != 0 {
             return Err(damaged(format!("flags {flags:#x} are unknown")));
         }
         let mut places = [Place::default(); Section::COUNT];
@@ -273,6 +285,7 @@ impl Header {
             block_size: BlockSize::new(u32_at(bytes, 36)).map_err(|e| damaged(e.to_string()))?,
             keys: flags & FLAG_KEYS != 0,
             checksums: flags & FLAG_CHECKSUMS != 0,
+            objects: flags & FLAG_OBJECTS != 0,
             file_len: u64_at(bytes, 48),
             samples: u64_at(bytes, 56),
             chunks: u64_at(bytes, 64),

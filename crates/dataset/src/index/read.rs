@@ -7,7 +7,7 @@ use super::format::{Header, Section, damaged};
 use super::sample::Sample;
 use super::view::{Head, View};
 use super::{FieldSpec, tables};
-use crate::{BlockSize, Fingerprint, IndexError, SegmentIndex, ShardIndex};
+use crate::{BlockSize, Fingerprint, IndexError, SegmentIndex, ShardIndex, is_store_url};
 
 /// A view of an index file, over bytes `B` that the caller keeps (a memory map, a vector).
 pub struct Index<B> {
@@ -52,7 +52,7 @@ impl<B: AsRef<[u8]>> Index<B> {
         ] {
             view.check_crc(section)?;
         }
-        let root = root(view.section(Section::Root))?;
+        let root = root(view.section(Section::Root), head.header.objects)?;
         let fields = tables::decode_fields(view.section(Section::Fields), head.header.fields)?;
         let layouts = tables::decode_layouts(view.section(Section::Layouts), head.header.layouts)?;
         (head.root, head.fields, head.layouts) = (root, fields, layouts);
@@ -72,7 +72,8 @@ impl<B: AsRef<[u8]>> Index<B> {
         self.head.header.generation
     }
 
-    /// Folder that segment paths are relative to.
+    /// Folder that segment paths are relative to, or the URL of a store's prefix
+    /// ([`is_store_url`]).
     pub fn root(&self) -> &str {
         &self.head.root
     }
@@ -225,15 +226,23 @@ impl<B: AsRef<[u8]>> Index<B> {
     }
 }
 
-fn root(bytes: &[u8]) -> Result<String, IndexError> {
+fn root(bytes: &[u8], objects: bool) -> Result<String, IndexError> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) if bytes.len() <= MAX_TEXT => text,
         _ => return Err(damaged("the root is not a path")),
     };
-    match text_fault(text) {
-        Some(fault) => Err(damaged(format!("root `{text}`: {fault}"))),
-        None => Ok(text.to_owned()),
+    if let Some(fault) = text_fault(text) {
+        return Err(damaged(format!("root `{text}`: {fault}")));
     }
+    if is_store_url(text) != objects {
+        let what = if objects {
+            "is no store of objects, as a flag says"
+        } else {
+            "is a store of objects, as no flag says"
+        };
+        return Err(damaged(format!("root `{text}` {what}")));
+    }
+    Ok(text.to_owned())
 }
 
 /// One origin file.

@@ -48,6 +48,7 @@ impl IndexBuilder {
             block_size: self.block_size,
             keys: has_keys,
             checksums: !self.checksums.is_empty(),
+            objects: crate::is_store_url(&self.root),
             samples: self.samples,
             chunks: (self.chunks.len() / ChunkRecord::LEN) as u64,
             segments: self.segments.len() as u32,

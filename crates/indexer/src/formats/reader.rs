@@ -1,14 +1,13 @@
 //! Reads parts of a file that does not change meanwhile.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::path::Path;
 
 use forebay_dataset::Fingerprint;
 
 use crate::IndexerError;
 use crate::error::Result;
-use crate::files::{InputFile, check_unchanged, fingerprint};
+use crate::files::InputFile;
+use crate::source::Source;
 
 /// Bytes read at once where reads follow each other closely, and where they do not.
 const NEAR: u64 = 64 << 10;
@@ -17,7 +16,7 @@ const FAR: u64 = 4 << 10;
 /// A file, read through a window: small reads near each other cost one system call.
 pub(super) struct Reader<'a> {
     path: &'a Path,
-    file: &'a File,
+    file: &'a Source,
     len: u64,
     window: Vec<u8>,
     start: u64,
@@ -29,8 +28,8 @@ pub(super) fn with_reader<T>(
     read: impl FnOnce(&mut Reader<'_>) -> Result<T>,
 ) -> Result<(Fingerprint, T)> {
     let path = &input.path;
-    let file = File::open(path).map_err(IndexerError::io("open", path))?;
-    let before = fingerprint(&file.metadata().map_err(IndexerError::io("read", path))?);
+    let file = Source::open(input)?;
+    let before = file.fingerprint().map_err(IndexerError::io("read", path))?;
     let mut reader = Reader {
         path,
         file: &file,
@@ -40,7 +39,7 @@ pub(super) fn with_reader<T>(
     };
     let result = read(&mut reader);
     // First, since a file that is being written looks damaged.
-    check_unchanged(&file, path, before)?;
+    file.check_unchanged(path, before)?;
     Ok((before, result?))
 }
 

@@ -18,14 +18,15 @@ mod links;
 mod messages;
 mod storage;
 
-use std::fs::File;
 use std::io;
+use std::sync::Arc;
 
 use hdf5_reader::superblock::{HDF5_MAGIC, Superblock};
 
 pub(crate) use dataset::{Array, ArrayStorage};
 pub(crate) use links::{Link, Target};
 
+use crate::source::Source;
 use header::Header;
 use storage::PagedFile;
 
@@ -96,12 +97,11 @@ impl From<hdf5_reader::error::Error> for H5Error {
 /// Where the superblock of an HDF5 file begins, or `None` if the file is not HDF5.
 ///
 /// The signature stands at byte 0, or behind a user block at 512, 1024, 2048, …
-pub(crate) fn signature_offset(file: &File, len: u64) -> io::Result<Option<u64>> {
-    use std::os::unix::fs::FileExt;
+pub(crate) fn signature_offset(source: &Source, len: u64) -> io::Result<Option<u64>> {
     let mut offset = 0_u64;
     while offset.checked_add(8).is_some_and(|end| end <= len) {
         let mut magic = [0_u8; 8];
-        file.read_exact_at(&mut magic, offset)?;
+        source.read_exact_at(&mut magic, offset)?;
         if magic == HDF5_MAGIC {
             return Ok(Some(offset));
         }
@@ -139,9 +139,9 @@ pub(crate) struct H5File {
 }
 
 impl H5File {
-    /// Opens `file`, `len` bytes long, whose superblock begins at `base`.
-    pub(crate) fn open(file: File, len: u64, base: u64) -> H5Result<Self> {
-        let storage = PagedFile::new(file, base, len);
+    /// Opens `source`, `len` bytes long, whose superblock begins at `base`.
+    pub(crate) fn open(source: Arc<Source>, len: u64, base: u64) -> H5Result<Self> {
+        let storage = PagedFile::new(source, base, len);
         let superblock = Superblock::parse_from_storage(&storage)?;
         let (offset_size, length_size) = (superblock.offset_size, superblock.length_size);
         if !matches!(offset_size, 4 | 8) || !matches!(length_size, 4 | 8) {

@@ -1,12 +1,12 @@
 //! The bytes of one file, by pages, with a budget.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use hdf5_reader::error::{Error, Result};
 use hdf5_reader::storage::{Storage, StorageBuffer};
+
+use crate::source::Source;
 
 /// Metadata comes in pieces of tens to hundreds of bytes that lie near each other.
 const PAGE: u64 = 16 << 10;
@@ -21,7 +21,7 @@ type Pages = Vec<Option<(u64, Arc<[u8]>)>>;
 /// A file that is well formed has each of its structures read a few times. One whose structures
 /// refer to each other in circles would be read for ever; the budget ends that.
 pub(super) struct PagedFile {
-    file: File,
+    source: Arc<Source>,
     base: u64,
     len: u64,
     pages: Mutex<Pages>,
@@ -30,9 +30,9 @@ pub(super) struct PagedFile {
 }
 
 impl PagedFile {
-    pub(super) fn new(file: File, base: u64, len: u64) -> Self {
+    pub(super) fn new(source: Arc<Source>, base: u64, len: u64) -> Self {
         Self {
-            file,
+            source,
             base,
             len,
             pages: Mutex::new(vec![None; SLOTS]),
@@ -64,7 +64,7 @@ impl PagedFile {
         }
         let start = number * PAGE;
         let mut bytes = vec![0; PAGE.min(self.len - start) as usize];
-        self.file.read_exact_at(&mut bytes, start)?;
+        self.source.read_exact_at(&mut bytes, start)?;
         let page: Arc<[u8]> = bytes.into();
         pages[slot] = Some((number, Arc::clone(&page)));
         Ok(page)
@@ -97,7 +97,7 @@ impl Storage for PagedFile {
             return StorageBuffer::from_shared(page, (start % PAGE) as usize, len);
         }
         let mut bytes = vec![0; len];
-        self.file.read_exact_at(&mut bytes, start)?;
+        self.source.read_exact_at(&mut bytes, start)?;
         Ok(StorageBuffer::from_vec(bytes))
     }
 }
