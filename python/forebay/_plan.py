@@ -7,14 +7,17 @@ in its header, which the daemon reads.
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import mmap
 import os
 import struct
 import tempfile
+import time
+import weakref
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -24,11 +27,19 @@ from forebay.errors import ForebayError
 
 _HEADER_BYTES = 4096
 _TAKEN_AT = 64
+_YIELDS_UNTIL_AT = 72
+_STAGED_AT = 80
 _GIVEN_UP = (1 << 64) - 1
+# The daemon believes no longer a time.
+_LONGEST_YIELD_S = 60.0
+# How often it is looked whether the daemon still follows, and how seldom where it cannot be had.
+_LOOK_S, _LOOK_AT_MOST_S = 1.0, 64.0
 # Tells the samplers of a process apart.
 _NUMBERS = itertools.count(1)
 # Entries are written this many at a time, so that an epoch costs no second copy of itself.
 _RUN = 1 << 20
+
+Array: TypeAlias = npt.NDArray[np.int64]
 
 
 class Plan:
@@ -40,16 +51,33 @@ class Plan:
         # A fork shares the map; the order is still its parent's.
         self._process = os.getpid()
         self.path = path
+        _OPEN[id(self)] = weakref.ref(self)
 
     def take(self, taken: int) -> None:
         """Note that so many entries have been handed out, unless the plan was closed."""
-        if not self._map.closed and self._process == os.getpid():
-            struct.pack_into("<Q", self._map, _TAKEN_AT, taken)
+        self._write(_TAKEN_AT, taken)
+
+    def yield_until(self, monotonic_ns: int) -> None:
+        """Let staging pause until then, or go on at once with 0."""
+        self._write(_YIELDS_UNTIL_AT, monotonic_ns)
+
+    @property
+    def staged(self) -> int:
+        """Entries that the daemon has staged, from the first on without a gap."""
+        if self._map.closed:
+            return 0
+        (staged,) = struct.unpack_from("<Q", self._map, _STAGED_AT)
+        return int(staged)
 
     def close(self) -> None:
         """Give the order up and let go of the file; the daemon forgets its own."""
         self.take(_GIVEN_UP)
         self._map.close()
+        _OPEN.pop(id(self), None)
+
+    def _write(self, at: int, word: int) -> None:
+        if not self._map.closed and self._process == os.getpid():
+            struct.pack_into("<Q", self._map, at, word)
 
     def __del__(self) -> None:
         # Not made whole if the file could not be mapped.
@@ -57,9 +85,50 @@ class Plan:
             self.close()
 
 
+# The plans of this process that are not closed.
+_OPEN: dict[int, weakref.ref[Plan]] = {}
+
+
+@contextlib.contextmanager
+def collectives(longest_s: float = 10.0) -> Iterator[None]:
+    """While this runs, staging ahead of need pauses on this node.
+
+    For the phase of a training step that uses the fabric, the backward pass with its all-reduce:
+
+        with forebay.torch.collectives():
+            loss.backward()
+
+    Reads that are in progress end; what a reader waits for is fetched as ever.
+
+    Args:
+        longest_s: seconds after which staging goes on in any case, so that a rank that hangs here
+            does not hold up its node; above 0 and at most 60.
+
+    Raises:
+        ValueError: `longest_s` is outside its bounds.
+    """
+    if not 0 < longest_s <= _LONGEST_YIELD_S:
+        raise ValueError(
+            f"`longest_s` is {longest_s}, but must be above 0 and at most {_LONGEST_YIELD_S:g}"
+        )
+    _yield_until(time.monotonic_ns() + int(longest_s * 1e9))
+    try:
+        yield
+    finally:
+        _yield_until(0)
+
+
+def _yield_until(monotonic_ns: int) -> None:
+    # A copy, taken at once: other threads open and close plans meanwhile.
+    for each in list(_OPEN.values()):
+        plan = each()
+        if plan is not None:
+            plan.yield_until(monotonic_ns)
+
+
 def write_plan(
     dataset: Dataset,
-    order: npt.NDArray[np.int64],
+    order: Array,
     *,
     epoch: int,
     rank: int,
@@ -93,62 +162,110 @@ def write_plan(
         raise
 
 
+class Announced:
+    """An order that is being handed out, and told to the daemon as long as there is one."""
+
+    def __init__(self, dataset: Dataset, order: Array, following: Array | None, **about: int) -> None:
+        self._dataset = dataset
+        self._order = order
+        self._following = following
+        self._about = about
+        self._process = os.getpid()
+        self._pause = _LOOK_S
+        self.plan: Plan | None = None
+        self._link: int | None = None
+        self._announce(0)
+
+    def take(self, taken: int) -> None:
+        """So many entries have been handed out."""
+        if self.plan is None or self._process != os.getpid():
+            return
+        self.plan.take(taken)
+        if time.monotonic() >= self._look_at:
+            if self._link is not None and self._dataset.is_linked(self._link):
+                self._look_at = time.monotonic() + _LOOK_S
+            else:
+                self._announce(taken)
+
+    def close(self) -> None:
+        """The daemon need not follow any more."""
+        if self.plan is not None:
+            self.plan.close()
+            self.plan = None
+
+    def _announce(self, taken: int) -> None:
+        """Writes the plans anew and lets the daemon that there is follow them."""
+        plans: list[Plan] = []
+        try:
+            plans.append(write_plan(self._dataset, self._order, **self._about))
+            plans[0].take(taken)
+            if self._following is not None:
+                about = {**self._about, "epoch": self._about["epoch"] + 1}
+                plans.append(write_plan(self._dataset, self._following, **about))
+            paths = [plan.path for plan in plans]
+            self._link = self._dataset.follow(paths[0], paths[1] if len(paths) > 1 else None)
+        except (OSError, ForebayError):
+            # No daemon, no room: the order is used all the same, and read as it comes.
+            self._link = None
+        finally:
+            for plan in plans:
+                plan.path.unlink(missing_ok=True)
+        self._pause = _LOOK_S if self._link is not None else min(2 * self._pause, _LOOK_AT_MOST_S)
+        self._look_at = time.monotonic() + self._pause
+        # Only now: the daemon goes on with the order before until it has this one.
+        self.close()
+        self.plan = plans[0] if plans else None
+
+
 class Planner:
     """Announces the orders of a data set to its daemon. Failure costs time, never data."""
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
         self._number = next(_NUMBERS) & 0xFFFF_FFFF
-        self._current: Plan | None = None
+        self.current: Announced | None = None
 
     def __reduce__(self) -> tuple[type[Planner], tuple[Dataset]]:
         return Planner, (self._dataset,)
 
     def begin(
         self,
-        order: npt.NDArray[np.int64],
-        following: npt.NDArray[np.int64] | None,
+        order: Array,
+        following: Array | None,
         *,
         epoch: int,
         rank: int,
         world_size: int,
         batch: int = 0,
-    ) -> Plan | None:
+    ) -> Announced:
         """An epoch begins with this order; `following` is the next one's, where it is known.
 
-        Whoever hands the order out notes its place in the plan returned. A newer epoch closes it.
+        Whoever hands the order out notes its place in what is returned. A newer epoch closes it.
         """
         about = {"rank": rank, "world_size": world_size, "batch": batch, "sampler": self._number}
-        plans: list[Plan] = []
-        try:
-            plans.append(write_plan(self._dataset, order, epoch=epoch, **about))
-            if following is not None:
-                plans.append(write_plan(self._dataset, following, epoch=epoch + 1, **about))
-            paths = [plan.path for plan in plans]
-            self._dataset.follow(paths[0], paths[1] if len(paths) > 1 else None)
-        except (OSError, ForebayError):
-            # No daemon, no room: the order is used all the same, and read as it comes.
-            pass
-        finally:
-            for plan in plans:
-                plan.path.unlink(missing_ok=True)
-        # Only now: the daemon goes on with the order before until it has this one.
+        begun = Announced(self._dataset, order, following, epoch=epoch, **about)
         self.end()
-        self._current = plans[0] if plans else None
-        return self._current
+        self.current = begun
+        return begun
 
     def end(self) -> None:
         """The epoch is over."""
-        if self._current is not None:
-            self._current.close()
-            self._current = None
+        if self.current is not None:
+            self.current.close()
+            self.current = None
 
 
-def track(indices: Iterator[int], plan: Plan | None) -> Iterator[int]:
-    """The same indices, noting in the plan each as it is handed out."""
-    if plan is None:
-        yield from indices
-        return
+def planner_of(source: Any) -> Planner | None:
+    """What announces orders to the daemon of `source`, if it has one.
+
+    `source`: a data set, or one of `forebay.torch` around it.
+    """
+    source = getattr(source, "source", source)
+    return Planner(source) if isinstance(source, Dataset) else None
+
+
+def track(indices: Iterator[int], announced: Announced) -> Iterator[int]:
+    """The same indices, noting each as it is handed out."""
     for taken, index in enumerate(indices, start=1):
-        plan.take(taken)
+        announced.take(taken)
         yield index

@@ -155,10 +155,20 @@ impl Dataset {
         Ok(views.into_iter().map(View::new).collect())
     }
 
-    /// Lets the daemon stage ahead along a plan file, and the one after it; False if it cannot be
-    /// reached. Ends with the calling thread.
-    fn follow(&self, py: Python<'_>, plan: PathBuf, next: Option<PathBuf>) -> PyResult<bool> {
+    /// Lets the daemon stage ahead along a plan file, and the one after it; None if it cannot be
+    /// reached, else the number of the connection with which it ends: the calling thread's.
+    fn follow(
+        &self,
+        py: Python<'_>,
+        plan: PathBuf,
+        next: Option<PathBuf>,
+    ) -> PyResult<Option<u64>> {
         raised(py, py.detach(|| self.inner.follow(&plan, next.as_deref())))
+    }
+
+    /// True while the calling thread's connection of this number lives.
+    fn is_linked(&self, number: u64) -> bool {
+        self.inner.is_linked(number)
     }
 
     /// Asks the daemon to make samples resident; False if it has no room or cannot be reached.

@@ -27,6 +27,21 @@ fn stop(py: Python<'_>, cache: PathBuf, deadline_s: f64) -> PyResult<()> {
     errors::raised(py, py.detach(|| forebay_client::stop(&cache, deadline)))
 }
 
+/// Who answered this process's reads so far: bytes that were resident, bytes that the daemon made
+/// resident first, and bytes read from the origin here; then the seconds spent in reads, summed over
+/// threads, and the part of them spent on what was not resident.
+#[pyfunction]
+fn answered() -> (u64, u64, u64, f64, f64) {
+    let so_far = forebay_client::answered();
+    (
+        so_far.local_bytes,
+        so_far.staged_bytes,
+        so_far.direct_bytes,
+        so_far.reading.as_secs_f64(),
+        so_far.waited.as_secs_f64(),
+    )
+}
+
 /// Stable codes of every kind of error, in the order of the protocol.
 #[pyfunction]
 fn error_kinds() -> Vec<&'static str> {
@@ -52,7 +67,7 @@ mod _native {
     #[pymodule_export]
     use super::sys::View;
     #[pymodule_export]
-    use super::{error_kinds, status, stop};
+    use super::{answered, error_kinds, status, stop};
 
     #[pymodule_init]
     fn init(module: &Bound<'_, PyModule>) -> PyResult<()> {

@@ -26,6 +26,7 @@ from worlds import World
 
 import forebay
 import forebay.torch as fb
+from forebay import _plan
 from forebay._plan import write_plan
 
 SAMPLES = 40
@@ -73,6 +74,45 @@ def test_staging_keeps_to_its_bound_and_follows_the_sampler(
         assert dataset[index]["data"].tobytes() == files.samples[index]["data"].tobytes()
 
 
+def test_collectives_hold_up_staging_and_nobody_who_waits(
+    node: Node, files: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOREBAY_LOOK_AHEAD", str(8 * SAMPLE_BYTES))
+    dataset = node.open(files.index)
+    order = iter(fb.Sampler(dataset, shuffle=False, rank=0, world_size=1))
+    eventually("staging has begun", lambda: resident_samples(node) == 8)
+    with fb.collectives():
+        eventually("it yields", lambda: node.status()["stager"]["yields"])
+        taken = [next(order) for _ in range(SAMPLES // 2)]
+        assert dataset[39]["data"].tobytes() == files.samples[39]["data"].tobytes()
+        assert resident_samples(node) == 9
+    eventually("it goes on", lambda: resident_samples(node) >= 8 + 9)
+    assert taken == list(range(SAMPLES // 2))
+    assert not node.status()["stager"]["yields"]
+
+
+@pytest.mark.parametrize("longest_s", [0, -1, 61, float("nan")])
+def test_staging_is_not_held_up_for_ever(longest_s: float) -> None:
+    with pytest.raises(ValueError, match="longest_s"), fb.collectives(longest_s=longest_s):
+        pass
+
+
+def test_a_daemon_that_comes_back_is_told_the_order_again(
+    node: Node, files: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_plan, "_LOOK_S", 0.0)
+    monkeypatch.setenv("FOREBAY_LOOK_AHEAD", str(8 * SAMPLE_BYTES))
+    dataset = node.open(files.index)
+    order = iter(fb.Sampler(dataset, shuffle=False, rank=0, world_size=1))
+    eventually("the plan is followed", lambda: plans(node) == 1)
+    taken = [next(order)]
+    node.kill()
+    taken += [next(order) for _ in range(2)]
+    eventually("the plan is followed again", lambda: plans(node) == 1)
+    eventually("staging goes on", lambda: resident_samples(node) >= 8)
+    assert [*taken, *order] == list(range(SAMPLES))
+
+
 def test_a_plan_ends_with_the_thread_that_announced_it(node: Node, files: World) -> None:
     dataset = node.open(files.index)
     orders = []
@@ -101,7 +141,7 @@ def test_a_wrong_plan_costs_time_and_never_data(node: Node, files: World) -> Non
     dataset = node.open(files.index)
     beyond = np.array([SAMPLES, 3, 2**31, 0, 4_000_000_000], dtype=np.int64)
     plan = write_plan(dataset, beyond, epoch=0, rank=0, world_size=1)
-    assert dataset.follow(plan.path, None)
+    assert dataset.follow(plan.path, None) is not None
     eventually("what exists is staged", lambda: resident_samples(node) == 2)
     for index, sample in enumerate(files.samples):
         assert dataset[index]["data"].tobytes() == sample["data"].tobytes()

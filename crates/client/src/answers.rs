@@ -3,8 +3,8 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// Bytes read by this process, by who had them, and how long it waited for those that were not
-/// resident. Grows while the data set is open; a child of `fork` starts at zero.
+/// Bytes read by this process, of all data sets, by who had them, and the time it took. Only grows;
+/// a child of `fork` goes on from its parent's numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Answered {
     /// Bytes that were resident when they were asked for.
@@ -13,18 +13,40 @@ pub struct Answered {
     pub staged_bytes: u64,
     /// Bytes that this process read from the origin itself.
     pub direct_bytes: u64,
-    /// Time spent on bytes that were not resident.
+    /// Time spent in reads, summed over threads.
+    pub reading: Duration,
+    /// The part of it that was spent on bytes that were not resident.
     pub waited: Duration,
 }
 
+/// Who answered the reads of this process so far.
+pub fn answered() -> Answered {
+    let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
+    Answered {
+        local_bytes: get(&ANSWERS.local),
+        staged_bytes: get(&ANSWERS.staged),
+        direct_bytes: get(&ANSWERS.direct),
+        reading: Duration::from_nanos(get(&ANSWERS.reading_ns)),
+        waited: Duration::from_nanos(get(&ANSWERS.waited_ns)),
+    }
+}
+
 /// The counters behind [`Answered`].
-#[derive(Debug, Default)]
-pub(crate) struct Answers {
+struct Answers {
     local: AtomicU64,
     staged: AtomicU64,
     direct: AtomicU64,
+    reading_ns: AtomicU64,
     waited_ns: AtomicU64,
 }
+
+static ANSWERS: Answers = Answers {
+    local: AtomicU64::new(0),
+    staged: AtomicU64::new(0),
+    direct: AtomicU64::new(0),
+    reading_ns: AtomicU64::new(0),
+    waited_ns: AtomicU64::new(0),
+};
 
 /// How bytes came to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,37 +56,35 @@ pub(crate) enum Served {
     Direct,
 }
 
-impl Answers {
-    pub(crate) fn add(&self, served: Served, bytes: u64) {
-        let counter = match served {
-            Served::Local => &self.local,
-            Served::Staged => &self.staged,
-            Served::Direct => &self.direct,
+impl Served {
+    pub(crate) fn count(self, bytes: u64) {
+        let counter = match self {
+            Self::Local => &ANSWERS.local,
+            Self::Staged => &ANSWERS.staged,
+            Self::Direct => &ANSWERS.direct,
         };
         counter.fetch_add(bytes, Ordering::Relaxed);
     }
+}
 
-    /// Counts the time until the guard is dropped as waited.
-    pub(crate) fn waiting(&self) -> Waiting<'_> {
-        Waiting(self, Instant::now())
+/// Counts the time until it is dropped.
+pub(crate) struct Timed(&'static AtomicU64, Instant);
+
+impl Timed {
+    /// As spent in a read.
+    pub(crate) fn reading() -> Self {
+        Self(&ANSWERS.reading_ns, Instant::now())
     }
 
-    pub(crate) fn now(&self) -> Answered {
-        let get = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Answered {
-            local_bytes: get(&self.local),
-            staged_bytes: get(&self.staged),
-            direct_bytes: get(&self.direct),
-            waited: Duration::from_nanos(get(&self.waited_ns)),
-        }
+    /// As spent on bytes that were not resident.
+    pub(crate) fn waiting() -> Self {
+        Self(&ANSWERS.waited_ns, Instant::now())
     }
 }
 
-pub(crate) struct Waiting<'a>(&'a Answers, Instant);
-
-impl Drop for Waiting<'_> {
+impl Drop for Timed {
     fn drop(&mut self) {
-        let waited = u64::try_from(self.1.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.0.waited_ns.fetch_add(waited, Ordering::Relaxed);
+        let took = u64::try_from(self.1.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        self.0.fetch_add(took, Ordering::Relaxed);
     }
 }

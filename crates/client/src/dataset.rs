@@ -8,7 +8,6 @@ use forebay_dataset::IndexError;
 use forebay_origin::{IndexFile, PosixOrigin};
 use forebay_residency::{NodePaths, ShardPaths};
 
-use crate::answers::{Answered, Answers};
 use crate::error::ClientError;
 use crate::layout::{FieldPlace, align, places};
 use crate::link::{self, DaemonCommand, Target};
@@ -57,7 +56,6 @@ pub(crate) struct Process {
     pub(crate) shards: Shards,
     pub(crate) origin: PosixOrigin,
     pub(crate) daemon: DaemonRest,
-    pub(crate) answers: Answers,
 }
 
 /// Leaves a daemon that cannot be reached alone for a while, so that a trainer that reads the
@@ -144,7 +142,6 @@ impl Dataset {
             ),
             origin: PosixOrigin::new(self.root.clone()),
             daemon: DaemonRest::default(),
-            answers: Answers::default(),
         })
     }
 
@@ -161,11 +158,6 @@ impl Dataset {
     /// Folder of the origin files in use.
     pub fn root(&self) -> &Path {
         &self.root
-    }
-
-    /// Who answered the reads of this process so far.
-    pub fn answered(&self) -> Answered {
-        self.process().answers.now()
     }
 
     /// Where the fields of a sample lie in a buffer of [`Self::sample_bytes`] bytes.
@@ -225,16 +217,23 @@ impl Dataset {
     }
 
     /// Lets the daemon stage ahead along a plan file, and the one after it where that is known, for
-    /// as long as the calling thread's connection lives. False if the daemon cannot be reached.
+    /// as long as the calling thread's connection lives. Returns that connection's number for
+    /// [`Self::is_linked`]; `None` if the daemon cannot be reached.
     ///
     /// # Errors
     /// [`ClientError::Daemon`] if a file is not a plan for this data set.
-    pub fn follow(&self, plan: &Path, next: Option<&Path>) -> Result<bool, ClientError> {
+    pub fn follow(&self, plan: &Path, next: Option<&Path>) -> Result<Option<u64>, ClientError> {
         match link::follow(&self.target, plan, next, Instant::now() + self.deadline) {
-            Ok(followed) => followed.map(|()| true),
+            Ok(followed) => followed.map(Some),
             Err(error) if link::is_interrupted(&error) => Err(ClientError::Interrupted),
-            Err(_) => Ok(false),
+            Err(_) => Ok(None),
         }
+    }
+
+    /// True while the calling thread's connection of this number lives, as far as can be told
+    /// without a word to the daemon.
+    pub fn is_linked(&self, number: u64) -> bool {
+        link::is_linked(&self.target.paths, number)
     }
 
     /// Asks the daemon to make samples resident; false if it has no room or cannot be reached.

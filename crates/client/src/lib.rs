@@ -26,7 +26,7 @@ mod shards;
 mod sys;
 mod view;
 
-pub use answers::Answered;
+pub use answers::{Answered, answered};
 pub use dataset::{Dataset, OpenOptions};
 pub use error::ClientError;
 pub use layout::{FIELD_ALIGN, FieldPlace};

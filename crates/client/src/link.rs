@@ -10,11 +10,13 @@ use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay_dataset::ErrorKind;
 use forebay_residency::{NodePaths, fork_generation};
 use forebay_wire::{MAX_RANGES, Reply, Request, StageRange, read_frame};
+use rustix::net::RecvFlags;
 
 use crate::error::ClientError;
 pub use crate::node::DaemonCommand;
@@ -31,6 +33,8 @@ pub(crate) struct Target {
 }
 
 struct Link {
+    /// Tells it from this process's other connections.
+    number: u64,
     stream: UnixStream,
     forks: u64,
     payload: Vec<u8>,
@@ -224,7 +228,9 @@ fn connect(paths: &NodePaths, command: &DaemonCommand, deadline: Instant) -> io:
             paths.connect()?
         }
     };
+    static LINKS_MADE: AtomicU64 = AtomicU64::new(0);
     Ok(Link {
+        number: LINKS_MADE.fetch_add(1, Ordering::Relaxed),
         stream,
         forks: fork_generation(),
         payload: Vec::new(),
@@ -276,13 +282,13 @@ pub(crate) fn stage(
 }
 
 /// Lets the daemon stage along a plan, and the one after it where that is known, for as long as
-/// this thread's connection lives.
+/// this thread's connection lives. Returns the number of the connection.
 pub(crate) fn follow(
     target: &Target,
     plan: &Path,
     next: Option<&Path>,
     deadline: Instant,
-) -> io::Result<Result<(), ClientError>> {
+) -> io::Result<Result<u64, ClientError>> {
     let text = |path: &Path| path.to_string_lossy().into_owned();
     with_link(&target.paths, &target.command, deadline, |link| {
         let dataset = match link.dataset(target, deadline)? {
@@ -295,10 +301,28 @@ pub(crate) fn follow(
             next: next.map(text),
         };
         Ok(match link.call(&request, deadline)? {
-            Reply::Done => Ok(()),
+            Reply::Done => Ok(link.number),
             reply => Err(refused(reply)),
         })
     })
+}
+
+/// True while this thread's connection is the one of this number and the daemon has not closed it.
+pub(crate) fn is_linked(paths: &NodePaths, number: u64) -> bool {
+    LINKS.with_borrow(|links| {
+        links.get(paths.folder()).is_some_and(|link| {
+            link.forks == fork_generation() && link.number == number && is_open(&link.stream)
+        })
+    })
+}
+
+/// True unless the other end has closed the stream.
+fn is_open(stream: &UnixStream) -> bool {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    match rustix::net::recv(stream, &mut [0u8; 1][..], flags) {
+        Ok((_, bytes)) => bytes > 0,
+        Err(error) => error == rustix::io::Errno::AGAIN || error == rustix::io::Errno::INTR,
+    }
 }
 
 /// Tells the daemon that the device did not give back what the map promised. Only advice, since

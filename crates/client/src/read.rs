@@ -10,7 +10,7 @@ use forebay_origin::Origin;
 use forebay_residency::{Counter, ReadOutcome};
 use forebay_wire::StageRange;
 
-use crate::answers::Served;
+use crate::answers::{Served, Timed};
 use crate::dataset::Dataset;
 use crate::error::ClientError;
 use crate::link;
@@ -32,11 +32,12 @@ thread_local! {
 impl Dataset {
     /// Reads every part into `out`.
     pub(crate) fn read_parts(&self, parts: Vec<Part>, out: &mut [u8]) -> Result<(), ClientError> {
+        let _reading = Timed::reading();
         let mut missing = self.read_resident(parts, out, Served::Local)?;
         if missing.is_empty() {
             return Ok(());
         }
-        let _waiting = self.process().answers.waiting();
+        let _waiting = Timed::waiting();
         let deadline = Instant::now() + self.deadline;
         for _ in 0..STAGE_TRIES {
             if !self.stage_parts(&missing, deadline)? {
@@ -280,7 +281,7 @@ impl Dataset {
     }
 
     pub(crate) fn count(&self, shard: ShardIndex, len: u64, served: Served) {
-        self.process().answers.add(served, len);
+        served.count(len);
         // The node's statistics are for shards that are open; those read through before any block
         // was made are not worth a file.
         if let Ok(Some(shard)) = self.process().shards.get(&self.index, shard) {

@@ -1,0 +1,202 @@
+"""PyTorch's loader, which also writes down what each iteration waited for."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch.utils.data
+
+from forebay import _native
+from forebay._plan import Announced
+from forebay._records import RecordFile
+from forebay.torch._place import place_in_world
+
+_VARIABLE = "FOREBAY_RECORDS"
+
+
+class DataLoader(torch.utils.data.DataLoader[Any]):
+    """`torch.utils.data.DataLoader`, the same in all but one thing: it can leave records.
+
+    With `records`, or where the environment says `FOREBAY_RECORDS`, each rank writes a file of raw
+    records there: for every iteration how long the trainer was blocked on the loader, who answered
+    the reads of its batch and how long they took, and how long before its need the batch had been
+    staged. `forebay report FILE…` makes tables and a page of them, `forebay tiers classes FILE…`
+    the classes of I/O. The batches and their order are as without.
+
+    Args:
+        records: folder for the files. Default: `FOREBAY_RECORDS`, or no records.
+        others: as of PyTorch's loader.
+
+    Raises:
+        OSError: the folder cannot be written (when an iteration begins).
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        *args: Any,
+        records: str | os.PathLike[str] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(dataset, *args, **kwargs)
+        self.records = os.environ.get(_VARIABLE) or None if records is None else records
+        self._recorder: _Recorder | None = None
+
+    def __iter__(self) -> Any:
+        if self.records is None:
+            return super().__iter__()
+        # Workers take the function along when they start; nobody else gets to see it.
+        collate = self.collate_fn
+        self.collate_fn = _Answering(collate)
+        try:
+            batches = super().__iter__()
+        finally:
+            self.collate_fn = collate
+        if self._recorder is None:
+            self._recorder = _Recorder(self, self.records)
+        return self._recorder.epoch(batches, self._announced())
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_recorder": None}
+
+    def _announced(self) -> Announced | None:
+        """The order being handed out, if the daemon was told."""
+        sampler: Any = self.batch_sampler or self.sampler
+        while sampler is not None:
+            planner = getattr(sampler, "_planner", None)
+            if planner is not None and planner.current is not None:
+                current: Announced = planner.current
+                return current
+            sampler = getattr(sampler, "sampler", None)
+        return None
+
+
+@dataclass(frozen=True)
+class _Answer:
+    """Who answered the reads of a batch, and how long they took."""
+
+    worker: int
+    local_bytes: int
+    staged_bytes: int
+    direct_bytes: int
+    reading_s: float
+    waited_s: float
+
+
+class _Answering:
+    """Collates, and tells beside each batch who answered the reads for it.
+
+    The numbers are those of the process since its batch before. A forked worker begins with its
+    parent's numbers, a spawned one at 0.
+    """
+
+    def __init__(self, collate: Callable[[Any], Any]) -> None:
+        self._collate = collate
+        self._before = _native.answered()
+
+    def __call__(self, samples: Any) -> tuple[Any, tuple[Any, ...]]:
+        now = _native.answered()
+        since = [each - before for each, before in zip(now, self._before, strict=True)]
+        self._before = now
+        worker = torch.utils.data.get_worker_info()
+        return self._collate(samples), (0 if worker is None else worker.id, *since)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_collate": self._collate, "_before": (0, 0, 0, 0.0, 0.0)}
+
+
+class _Recorder:
+    """Writes the records of one rank."""
+
+    def __init__(self, loader: DataLoader, folder: str | os.PathLike[str]) -> None:
+        self._loader = loader
+        self._rank, world_size = place_in_world(None, None)
+        inputs = {
+            "rank": self._rank,
+            "world_size": world_size,
+            "batch_size": loader.batch_size,
+            "workers": loader.num_workers,
+            "prefetch_factor": loader.prefetch_factor,
+        }
+        self._file = RecordFile(folder, rank=self._rank, inputs=inputs)
+        self._epochs = 0
+
+    def epoch(self, batches: Iterator[Any], announced: Announced | None) -> Iterator[Any]:
+        self._epochs += 1
+        # Of whichever epoch comes, so that the numbers go on after a resume.
+        number = max(self._epochs, getattr(self._loader.sampler, "epoch", 0) + 1)
+        self._epochs = number
+        lead = _Lead(announced)
+        asked = 0
+        began = asked_for = time.perf_counter()
+        for iteration, (batch, answer) in enumerate(batches):
+            arrived = time.perf_counter()
+            answered = _Answer(*answer)
+            taken = (iteration + 1) * (self._loader.batch_size or 0)
+            ahead = lead.of(taken, arrived)
+            yield batch
+            asked += answered.local_bytes + answered.staged_bytes + answered.direct_bytes
+            done = time.perf_counter()
+            times = (arrived - asked_for, done - asked_for)
+            self._iteration(number, iteration, times, answered, ahead)
+            asked_for = time.perf_counter()
+        wall = time.perf_counter() - began
+        if wall > 0 and asked_for > began:
+            about = {"path": "forebay", "epoch": number}
+            self._file.write("epoch", **about, wall_s=wall, asked_bytes=asked)
+        self._file.flush()
+
+    def _iteration(
+        self,
+        epoch: int,
+        iteration: int,
+        times: tuple[float, float],
+        answered: _Answer,
+        ahead: float | None,
+    ) -> None:
+        wait, total = times
+        about = {"epoch": epoch, "iteration": iteration}
+        lead = {} if ahead is None else {"lead_s": ahead}
+        self._file.write(
+            "iteration",
+            path="forebay",
+            **about,
+            rank=self._rank,
+            wait_s=wait,
+            total_s=total,
+            local_bytes=answered.local_bytes,
+            staged_bytes=answered.staged_bytes,
+            direct_bytes=answered.direct_bytes,
+            late_s=answered.waited_s,
+            **lead,
+        )
+        local = max(0.0, answered.reading_s - answered.waited_s)
+        seconds = {"local-read": local, "origin-read": answered.waited_s}
+        process = f"rank {self._rank} worker {answered.worker}"
+        self._file.write("io", process=process, **about, seconds=seconds)
+
+
+class _Lead:
+    """How long before its need a batch had been staged."""
+
+    def __init__(self, announced: Announced | None) -> None:
+        self._announced = announced
+        # When the daemon was first seen to be so far.
+        self._seen: deque[tuple[int, float]] = deque(maxlen=65536)
+
+    def of(self, taken: int, now: float) -> float | None:
+        """Seconds since the first `taken` samples were staged; None if they are not, or unknown."""
+        plan = None if self._announced is None else self._announced.plan
+        if plan is None or taken == 0:
+            return None
+        staged = plan.staged
+        if not self._seen or staged > self._seen[-1][0]:
+            self._seen.append((staged, now))
+        while self._seen and self._seen[0][0] < taken:
+            self._seen.popleft()
+        return now - self._seen[0][1] if self._seen else None
