@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use crate::record::{EpochEnd, Timing};
+use crate::record::{Answered, EpochEnd, Timing};
 use crate::run::{Run, Series};
 use crate::stats::{BootstrapPlan, RatioInterval, Sorted, Statistic, ratio_interval};
 
@@ -85,6 +85,53 @@ pub struct EpochSummary {
     pub origin_bytes: Option<u64>,
     /// The one over the other, where both were recorded and bytes were asked for.
     pub origin_bytes_over_asked: Option<f64>,
+    /// Who answered, where every iteration recorded it.
+    #[serde(flatten)]
+    pub answers: Option<Answers>,
+}
+
+/// Who answered the reads of one epoch, as shares of the bytes from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+#[non_exhaustive]
+pub struct Answers {
+    /// Resident when they were read.
+    pub local_share: f64,
+    /// Fetched by the node's daemon while the reader waited.
+    pub staged_share: f64,
+    /// Fetched from the origin by the reader itself.
+    pub direct_share: f64,
+    /// Batches whose reader waited for bytes that were not resident.
+    pub late: usize,
+    /// Longest such wait, in milliseconds.
+    pub late_max_ms: f64,
+    /// Batches that were staged whole before the trainer got them, as far as the records tell.
+    pub ahead: usize,
+    /// Median of the least times for which those had been staged, in milliseconds.
+    pub lead_median_ms: Option<f64>,
+}
+
+impl Answers {
+    fn of(series: &Series) -> Option<Self> {
+        let answers: Option<Vec<Answered>> = series.timings().iter().map(|t| t.answered).collect();
+        let answers = answers?;
+        let sum = |bytes: fn(&Answered) -> u64| answers.iter().map(bytes).sum::<u64>() as f64;
+        let local = sum(|one| one.local_bytes);
+        let (staged, direct) = (sum(|one| one.staged_bytes), sum(|one| one.direct_bytes));
+        let all = (local + staged + direct).max(1.0);
+        let leads: Vec<f64> = answers.iter().filter_map(|one| one.lead_s).collect();
+        Some(Self {
+            local_share: local / all,
+            staged_share: staged / all,
+            direct_share: direct / all,
+            late: answers.iter().filter(|one| one.late_s > 0.0).count(),
+            late_max_ms: 1e3
+                * answers
+                    .iter()
+                    .fold(0.0, |most: f64, one| most.max(one.late_s)),
+            ahead: leads.len(),
+            lead_median_ms: Sorted::new(leads).ok().map(|leads| 1e3 * leads.median()),
+        })
+    }
 }
 
 /// One epoch by one path against the same epoch by the baseline path.
@@ -242,6 +289,7 @@ impl EpochSummary {
             asked_bytes: end.map(|end| end.asked_bytes),
             origin_bytes: end.and_then(|end| end.origin_bytes),
             origin_bytes_over_asked: end.and_then(EpochEnd::origin_over_asked),
+            answers: Answers::of(series),
         }
     }
 }

@@ -41,7 +41,7 @@ mod testing;
 mod text;
 pub mod tiers;
 
-pub use epochs::{EpochSummary, Speedup, Summary, Window};
+pub use epochs::{Answers, EpochSummary, Speedup, Summary, Window};
 pub use record::lines::MAX_LINE_BYTES;
 pub use record::{Record, RecordError};
-pub use run::{MAX_ITERATIONS, MAX_SERIES, Run, Series, Unread};
+pub use run::{MAX_ITERATIONS, MAX_SERIES, Run, RunReader, Series, Unread};

@@ -97,6 +97,26 @@ pub struct Timing {
     pub optimizer_s: Option<f64>,
     /// The whole iteration, wait included.
     pub total_s: f64,
+    /// Who answered the reads of its batch, where the reader counted that.
+    #[serde(flatten, skip_serializing_if = "Option::is_none")]
+    pub answered: Option<Answered>,
+}
+
+/// Who answered the reads of one batch.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Answered {
+    /// Bytes that were resident on the node when they were read.
+    pub local_bytes: u64,
+    /// Bytes that the node's daemon fetched while the reader waited.
+    pub staged_bytes: u64,
+    /// Bytes that the reader fetched from the origin itself.
+    pub direct_bytes: u64,
+    /// Time for which the batch's reader waited for what was not resident.
+    pub late_s: f64,
+    /// Least time for which the batch had been staged when the trainer got it; absent if it was
+    /// not staged whole, or where that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lead_s: Option<f64>,
 }
 
 impl Timing {
@@ -239,6 +259,7 @@ fn iteration(fields: &mut Fields) -> Result<Iteration, Fault> {
         backward_s: fields.seconds_or_none("backward_s")?,
         optimizer_s: fields.seconds_or_none("optimizer_s")?,
         total_s: fields.positive_seconds("total_s")?,
+        answered: answered(fields)?,
     };
     // The two ends of a wait and of its iteration are read from one clock, a few calls apart.
     const CLOCK_SLACK_S: f64 = 1e-6;
@@ -253,6 +274,21 @@ fn iteration(fields: &mut Fields) -> Result<Iteration, Fault> {
         epoch,
         timing,
     })
+}
+
+/// All of it or nothing, but for the lead.
+fn answered(fields: &mut Fields) -> Result<Option<Answered>, Fault> {
+    let lead_s = fields.seconds_or_none("lead_s")?;
+    let Some(local_bytes) = fields.count_or_none("local_bytes")? else {
+        return Ok(None);
+    };
+    Ok(Some(Answered {
+        local_bytes,
+        staged_bytes: fields.count("staged_bytes")?,
+        direct_bytes: fields.count("direct_bytes")?,
+        late_s: fields.seconds("late_s")?,
+        lead_s,
+    }))
 }
 
 fn epoch(fields: &mut Fields) -> Result<EpochEnd, Fault> {

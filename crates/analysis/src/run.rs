@@ -6,6 +6,8 @@ mod tests;
 
 use std::collections::BTreeMap;
 
+pub use read::RunReader;
+
 use crate::record::{EpochEnd, Manifest, Timing};
 
 /// Notes that are kept of one file.

@@ -40,6 +40,10 @@ pub fn epochs(summary: &Summary) -> String {
             one.baseline_n,
         ));
     }
+    summary
+        .epochs
+        .iter()
+        .for_each(|epoch| out.extend(answers(epoch)));
     for (path, ratio) in &summary.origin_bytes_over_asked {
         let path = text::printable(path);
         out.push_str(&format!(
@@ -129,6 +133,35 @@ fn stack(named: Named<'_>, total: f64) -> String {
         format!("{class} {} ({percent:.1} %)", seconds(of_class))
     };
     named.pairs().map(part).collect::<Vec<_>>().join(" + ")
+}
+
+/// Who answered the reads of an epoch, as a line.
+fn answers(epoch: &EpochSummary) -> Option<String> {
+    let found = epoch.answers?;
+    let percent = |share: f64| format!("{:.2} %", 100.0 * share);
+    let late = match found.late {
+        0 => "none late".to_owned(),
+        late => format!(
+            "{late} of {} batches late, by {} at most",
+            epoch.n,
+            text::duration(found.late_max_ms / 1e3)
+        ),
+    };
+    let lead = found.lead_median_ms.map_or(String::new(), |lead| {
+        format!(
+            "; {} staged ahead, half of them by {} or more",
+            found.ahead,
+            text::duration(lead / 1e3)
+        )
+    });
+    Some(format!(
+        "epoch {}: {} answered from the node {}, by its daemon {}, from the origin {}; {late}{lead}\n",
+        epoch.epoch,
+        text::printable(&epoch.path),
+        percent(found.local_share),
+        percent(found.staged_share),
+        percent(found.direct_share),
+    ))
 }
 
 fn row(epoch: &EpochSummary) -> Vec<String> {

@@ -39,6 +39,7 @@ pub(crate) fn iteration(
             forward_s: None,
             backward_s: None,
             optimizer_s: None,
+            answered: None,
             total_s,
         },
     })

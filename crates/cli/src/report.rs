@@ -5,15 +5,16 @@ use std::io::{BufReader, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use forebay_analysis::{Run, Window, report, table};
+use forebay_analysis::{Run, RunReader, Window, report, table};
 
 use crate::Failure;
 
 /// Turn the raw records of a run into a table, JSON or a page.
 #[derive(Args)]
 pub(crate) struct Arguments {
-    /// JSON lines, as docs/RECORDS.md describes them
-    records: PathBuf,
+    /// JSON lines, as docs/RECORDS.md describes them: one file, or one of each rank of a run
+    #[arg(required = true)]
+    records: Vec<PathBuf>,
     /// Write a self-contained HTML page here
     #[arg(short, long)]
     output: Option<PathBuf>,
@@ -32,17 +33,14 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let shown = arguments.records.display();
-    let file = File::open(&arguments.records)
-        .map_err(|error| Failure::new(format!("cannot open records `{shown}`: {error}")))?;
-    let read = Run::read(BufReader::new(file));
-    let run =
-        read.map_err(|error| Failure::new(format!("cannot use records `{shown}`: {error}")))?;
+    let run = read(&arguments.records)?;
     let window = arguments.window.map_or(Window::OwnEpoch, Window::Given);
     let summary = run.summary(&window, arguments.baseline.as_deref());
     if let Some(path) = &arguments.output {
-        if path.exists() && path.canonicalize().ok() == arguments.records.canonicalize().ok() {
-            let message = format!("the page would replace the records `{shown}`");
+        let page = path.canonicalize().ok();
+        let is_page = |records: &&PathBuf| page.is_some() && records.canonicalize().ok() == page;
+        if let Some(records) = arguments.records.iter().find(is_page) {
+            let message = format!("the page would replace the records `{}`", records.display());
             return Err(Failure::usage(message).hint("name another file with --output"));
         }
         let options = report::ReportOptions {
@@ -60,6 +58,22 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         print!("{}", table::epochs(&summary));
     }
     Ok(())
+}
+
+fn read(files: &[PathBuf]) -> Result<Run, Failure> {
+    let mut reader = RunReader::default();
+    for path in files {
+        let shown = path.display();
+        let file = File::open(path)
+            .map_err(|error| Failure::new(format!("cannot open records `{shown}`: {error}")))?;
+        reader
+            .read(BufReader::new(file))
+            .map_err(|error| Failure::new(format!("cannot use records `{shown}`: {error}")))?;
+    }
+    let names: Vec<String> = files.iter().map(|path| format!("`{}`", path.display())).collect();
+    reader.finish().map_err(|error| {
+        Failure::new(format!("cannot use records {}: {error}", names.join(", ")))
+    })
 }
 
 /// The page is there whole or not at all.

@@ -1,6 +1,7 @@
 //! The words and numbers that a summary gives for runs small enough to reckon by hand.
 
 use super::*;
+use crate::Record;
 use crate::table;
 use crate::testing::{end, epoch, iteration, run, two_paths};
 
@@ -155,4 +156,47 @@ fn the_table_is_as_wide_as_its_words_and_safe_to_print() {
         2
     );
     assert!(text.contains("n 4 and 4"));
+}
+
+#[test]
+fn who_answered_is_told_where_every_iteration_says_so() {
+    let answered = |number: u64, late_s: f64, lead_s: Option<f64>| {
+        let Record::Iteration(mut one) = iteration("forebay", 1, number, 0, (0.1, 0.3)) else {
+            unreachable!("an iteration")
+        };
+        one.timing.answered = Some(Answered {
+            local_bytes: 60,
+            staged_bytes: if late_s > 0.0 { 40 } else { 0 },
+            direct_bytes: 0,
+            late_s,
+            lead_s,
+        });
+        Record::Iteration(one)
+    };
+    let mut records = vec![answered(0, 0.05, None), answered(1, 0.0, Some(2.0))];
+    let summary = run(&records).summary(&Window::OwnEpoch, None);
+    let answers = summary.epochs[0].answers.expect("all of it was recorded");
+    assert_eq!(
+        (
+            answers.local_share,
+            answers.staged_share,
+            answers.direct_share
+        ),
+        (0.75, 0.25, 0.0)
+    );
+    assert_eq!((answers.late, answers.late_max_ms), (1, 50.0));
+    assert_eq!((answers.ahead, answers.lead_median_ms), (1, Some(2_000.0)));
+    let text = table::epochs(&summary);
+    assert!(text.contains("from the node 75.00 %"), "{text}");
+    assert!(
+        text.contains("1 of 2 batches late, by 50.0 ms at most; 1 staged ahead"),
+        "{text}"
+    );
+
+    records.push(iteration("forebay", 1, 2, 0, (0.1, 0.3)));
+    let summary = run(&records).summary(&Window::OwnEpoch, None);
+    assert_eq!(
+        summary.epochs[0].answers, None,
+        "of one iteration it is not known"
+    );
 }

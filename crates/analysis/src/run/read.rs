@@ -14,9 +14,40 @@ impl Run {
     /// The first line that breaks a rule of `docs/RECORDS.md`, by number; a file with no
     /// manifest or with no iteration.
     pub fn read(records: impl BufRead) -> Result<Self, RecordError> {
-        let mut building = Building::default();
-        building.lines = lines::each(records, |parsed, line| building.add(parsed, line))?;
-        building.finish()
+        let mut reader = RunReader::default();
+        reader.read(records)?;
+        reader.finish()
+    }
+}
+
+/// Reads a run from several files, one of each rank.
+#[derive(Default)]
+pub struct RunReader(Building);
+
+impl RunReader {
+    /// Reads one more file. The manifest of the first one is the run's.
+    ///
+    /// # Errors
+    /// The first line that breaks a rule, by number; a file with no manifest.
+    pub fn read(&mut self, records: impl BufRead) -> Result<(), RecordError> {
+        let building = &mut self.0;
+        building.file += 1;
+        building.has_manifest = false;
+        building.lines += lines::each(records, |parsed, line| building.add(parsed, line))?;
+        if building.has_manifest {
+            Ok(())
+        } else {
+            Err(RecordError::Empty)
+        }
+    }
+
+    /// The run.
+    ///
+    /// # Errors
+    /// An iteration that occurs twice, an epoch without iterations; no file, or none with an
+    /// iteration.
+    pub fn finish(self) -> Result<Run, RecordError> {
+        self.0.finish()
     }
 }
 
@@ -25,12 +56,16 @@ type Key = (usize, u32);
 
 #[derive(Default)]
 struct Building {
+    /// Number of the file being read, from 1.
+    file: usize,
+    has_manifest: bool,
     lines: u64,
     manifest: Option<Manifest>,
     paths: Vec<String>,
     timings: BTreeMap<Key, Vec<(Timing, u64)>>,
     iterations: usize,
-    ends: Vec<(EpochEnd, u64)>,
+    /// Each with its file and line.
+    ends: Vec<(EpochEnd, usize, u64)>,
     notes: Vec<String>,
     unread: Unread,
 }
@@ -38,7 +73,7 @@ struct Building {
 impl Building {
     fn add(&mut self, parsed: Parsed, line: u64) -> Result<(), RecordError> {
         let is_manifest = matches!(parsed, Parsed::Known(Record::Manifest(_), _));
-        if self.manifest.is_none() && !is_manifest {
+        if !self.has_manifest && !is_manifest {
             return Err(RecordError::NoManifest { line });
         }
         let (record, unknown_fields) = match parsed {
@@ -66,13 +101,14 @@ impl Building {
     }
 
     fn add_manifest(&mut self, manifest: Manifest, line: u64) -> Result<(), RecordError> {
-        match self.manifest.replace(manifest) {
-            None => Ok(()),
-            Some(_) => Err(RecordError::Duplicate {
+        if std::mem::replace(&mut self.has_manifest, true) {
+            return Err(RecordError::Duplicate {
                 line,
                 what: "the `manifest`".into(),
-            }),
+            });
         }
+        self.manifest.get_or_insert(manifest);
+        Ok(())
     }
 
     fn add_iteration(&mut self, iteration: Iteration, line: u64) -> Result<(), RecordError> {
@@ -102,7 +138,7 @@ impl Building {
         if self.ends.len() == MAX_SERIES {
             return Err(too_many(line, MAX_SERIES, "epochs"));
         }
-        self.ends.push((end, line));
+        self.ends.push((end, self.file, line));
         Ok(())
     }
 
@@ -118,8 +154,11 @@ impl Building {
             .into_iter()
             .map(|((place, epoch), timings)| in_order(&self.paths[place], epoch, timings))
             .collect::<Result<Vec<_>, _>>()?;
-        for (end, line) in self.ends {
-            attach(&mut series, end, line)?;
+        let mut files = BTreeMap::new();
+        for (end, file, line) in self.ends {
+            let key = (end.path.clone(), end.epoch);
+            let is_other_rank = files.insert(key, file).is_some_and(|before| before != file);
+            attach(&mut series, end, is_other_rank, line)?;
         }
         Ok(Run {
             manifest,
@@ -154,23 +193,37 @@ fn in_order(
     })
 }
 
-fn attach(series: &mut [Series], end: EpochEnd, line: u64) -> Result<(), RecordError> {
+/// Gives a series its end. That of another rank's file adds its bytes, and the later one counts.
+fn attach(
+    series: &mut [Series],
+    end: EpochEnd,
+    is_other_rank: bool,
+    line: u64,
+) -> Result<(), RecordError> {
     let of_end = |one: &&mut Series| one.path == end.path && one.epoch == end.epoch;
-    match series.iter_mut().find(of_end) {
-        None => Err(RecordError::EpochWithoutIterations {
+    let Some(one) = series.iter_mut().find(of_end) else {
+        return Err(RecordError::EpochWithoutIterations {
             line,
             path: end.path,
             epoch: end.epoch,
-        }),
-        Some(one) if one.end.is_some() => Err(RecordError::Duplicate {
-            line,
-            what: format!("the end of epoch {}, path `{}`", end.epoch, end.path),
-        }),
-        Some(one) => {
-            one.end = Some(end);
-            Ok(())
+        });
+    };
+    match &mut one.end {
+        None => one.end = Some(end),
+        Some(sum) if is_other_rank => {
+            sum.wall_s = sum.wall_s.max(end.wall_s);
+            sum.asked_bytes = sum.asked_bytes.saturating_add(end.asked_bytes);
+            let both = sum.origin_bytes.zip(end.origin_bytes);
+            sum.origin_bytes = both.map(|(one, other)| one.saturating_add(other));
+        }
+        Some(_) => {
+            return Err(RecordError::Duplicate {
+                line,
+                what: format!("the end of epoch {}, path `{}`", end.epoch, end.path),
+            });
         }
     }
+    Ok(())
 }
 
 fn too_many(line: u64, limit: usize, what: &'static str) -> RecordError {

@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::*;
 use crate::MAX_LINE_BYTES;
-use crate::record::{Note, Record, RecordError};
+use crate::record::{Answered, Note, Record, RecordError};
 use crate::testing::{end, epoch, iteration, lines, manifest, run, two_paths};
 
 const HEAD: &str = r#"{"record":"manifest","tool":"t","version":"1","started_unix_ns":0}"#;
@@ -28,6 +28,13 @@ fn records_survive_the_trip_through_a_file() {
         first.timing.forward_s = Some(0.018);
         first.timing.backward_s = Some(0.116);
         first.timing.optimizer_s = Some(1.0 / 3.0 * 0.01);
+        first.timing.answered = Some(Answered {
+            local_bytes: 1,
+            staged_bytes: u64::MAX >> 12,
+            direct_bytes: 0,
+            late_s: 0.25,
+            lead_s: None,
+        });
     }
     let run = run(&records);
     assert_eq!(run.manifest(), &manifest());
@@ -48,6 +55,37 @@ fn records_survive_the_trip_through_a_file() {
     records.pop();
     assert_eq!(read_back, records);
     assert!(run.unread().sentences().is_empty());
+}
+
+#[test]
+fn the_files_of_a_runs_ranks_are_one_run() {
+    let of_rank = |rank: u32, wall_s: f64| {
+        let steps = (0..3).map(|number| iteration("forebay", 1, number, rank, (0.1, 0.2)));
+        lines(&steps.chain([end("forebay", 1, wall_s)]).collect::<Vec<_>>())
+    };
+    let mut reader = RunReader::default();
+    reader.read(of_rank(0, 2.5).as_slice()).expect("rank 0");
+    reader.read(of_rank(1, 2.75).as_slice()).expect("rank 1");
+    assert!(matches!(reader.read(&b""[..]), Err(RecordError::Empty)));
+    let run = reader.finish().expect("one run");
+    let epoch = run.find("forebay", 1).expect("the epoch");
+    assert_eq!((epoch.ranks(), epoch.iterations()), (2, 3));
+    let end = epoch.end().expect("its end");
+    assert_eq!(
+        (end.wall_s, end.asked_bytes, end.origin_bytes),
+        (2.75, 2_000, Some(2_360))
+    );
+
+    let mut twice = RunReader::default();
+    twice.read(of_rank(0, 2.5).as_slice()).expect("rank 0");
+    twice
+        .read(of_rank(0, 2.5).as_slice())
+        .expect("rank 0 again");
+    let fault = twice.finish().expect_err("a rank that occurs twice");
+    assert!(
+        fault.to_string().contains("iteration 0 of rank 0"),
+        "{fault}"
+    );
 }
 
 #[test]
@@ -74,6 +112,7 @@ fn step(from: &str, to: &str) -> String {
 }
 
 fn hostile_numbers() -> Vec<(String, &'static str)> {
+    let answered = |fields: &str| step("\"total_s\"", &format!("{fields},\"total_s\""));
     vec![
         (step("0.1", "NaN"), "not valid JSON"),
         (step("0.1", "null"), "field `wait_s` is missing"),
@@ -114,6 +153,18 @@ fn hostile_numbers() -> Vec<(String, &'static str)> {
         (
             step("\"iteration\":0", "\"iteration\":-1"),
             "`iteration` must be a whole number",
+        ),
+        (
+            answered("\"local_bytes\":7,\"direct_bytes\":0,\"late_s\":0"),
+            "field `staged_bytes` is missing",
+        ),
+        (
+            answered("\"local_bytes\":-7"),
+            "`local_bytes` must be a whole number",
+        ),
+        (
+            answered("\"lead_s\":-1"),
+            "`lead_s` must be a number of seconds",
         ),
     ]
 }
