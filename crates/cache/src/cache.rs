@@ -16,6 +16,7 @@ use crate::error::AttachError;
 use crate::evict::Spare;
 use crate::future::Future;
 use crate::metrics::Metrics;
+use crate::owned::Ownership;
 use crate::shard::Shard;
 
 /// What is done when there is no room.
@@ -88,6 +89,7 @@ pub struct Cache {
     pub(crate) evicting: Mutex<()>,
     pub(crate) metrics: Metrics,
     pub(crate) future: OnceLock<Arc<dyn Future>>,
+    pub(crate) ownership: OnceLock<Arc<dyn Ownership>>,
 }
 
 impl Cache {
@@ -113,12 +115,18 @@ impl Cache {
             evicting: Mutex::default(),
             metrics: Metrics::default(),
             future: OnceLock::new(),
+            ownership: OnceLock::new(),
         })
     }
 
     /// Lets eviction ask what is needed next. The first call counts.
     pub fn set_future(&self, future: Arc<dyn Future>) {
         let _ = self.future.set(future);
+    }
+
+    /// Lets eviction ask what this node keeps for others. The first call counts.
+    pub fn set_ownership(&self, ownership: Arc<dyn Ownership>) {
+        let _ = self.ownership.set(ownership);
     }
 
     /// What the cache runs with.

@@ -1,5 +1,5 @@
-//! Making room: data sets that nobody uses first; then, by policy, what the known future needs last
-//! or what was used longest ago.
+//! Making room: data sets that nobody uses first; then replicas before what this node owns; and of
+//! each, by policy, what the known future needs last or what was used longest ago.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -9,6 +9,7 @@ use forebay_residency::{BLOCKS_PER_STAMP, now_ticks};
 
 use crate::cache::{Cache, Policy};
 use crate::future::NextUse;
+use crate::owned::Owned;
 use crate::shard::{Dropped, Shard, runs_of};
 
 /// Share of the capacity that is freed at once, so that the scan is paid once for many fills.
@@ -31,8 +32,14 @@ impl Spare<'_> {
     }
 }
 
+/// A replica that was used so recently, in tenths of a second, is not evicted before what is owned:
+/// it was fetched for a reader who may not have read it yet.
+const IN_USE_TICKS: u32 = 20;
+
 /// Blocks that could go.
 struct Candidate {
+    /// Kept for other nodes too, or in use.
+    is_kept: bool,
     /// Samples until they are needed; the most where that is not known.
     needed_in: u64,
     last_use: u32,
@@ -43,11 +50,11 @@ struct Candidate {
 impl Candidate {
     /// The least goes first.
     fn rank(&self) -> Rank {
-        (Reverse(self.needed_in), self.last_use)
+        (self.is_kept, Reverse(self.needed_in), self.last_use)
     }
 }
 
-type Rank = (Reverse<u64>, u32);
+type Rank = (bool, Reverse<u64>, u32);
 
 /// The first of many things in the order of their ranks, found in one pass that keeps only about
 /// as many as are wanted: a large cache has tens of millions of blocks.
@@ -199,11 +206,16 @@ impl Cache {
             }
         };
         for dataset in self.datasets() {
-            let next_use = future.and_then(|future| future.of(dataset.index.generation()));
+            let generation = dataset.index.generation();
+            let next_use = future.and_then(|future| future.of(generation));
+            let ownership = self.ownership.get().map(AsRef::as_ref);
+            let mut owned = Owned::new(ownership, generation, dataset.index.block_size());
             for shard in dataset.made_shards() {
                 match &next_use {
-                    Some(next_use) => add_blocks(&mut found, shard, next_use.as_ref()),
-                    None => add_groups(&mut found, shard),
+                    Some(next_use) => {
+                        add_blocks(&mut found, shard, &mut owned, next_use.as_ref());
+                    }
+                    None => add_groups(&mut found, shard, &mut owned),
                 }
             }
         }
@@ -212,13 +224,20 @@ impl Cache {
 }
 
 /// Where the future is known each block has a time of its own.
-fn add_blocks(found: &mut impl FnMut(Candidate), shard: &Arc<Shard>, next_use: &dyn NextUse) {
+fn add_blocks(
+    found: &mut impl FnMut(Candidate),
+    shard: &Arc<Shard>,
+    owned: &mut Owned<'_>,
+    next_use: &dyn NextUse,
+) {
     let now = now_ticks();
     for block in runs_of(shard.map.stored_words()).into_iter().flatten() {
         if block < shard.map.blocks() {
+            let last_use = shard.stamps.last_use(block / BLOCKS_PER_STAMP, now);
             found(Candidate {
+                is_kept: owned.is(shard.shard, block) || is_in_use(last_use, now),
                 needed_in: next_use.needed_in(shard.shard, block).unwrap_or(u64::MAX),
-                last_use: shard.stamps.last_use(block / BLOCKS_PER_STAMP, now),
+                last_use,
                 shard: shard.clone(),
                 blocks: block..block + 1,
             });
@@ -227,7 +246,7 @@ fn add_blocks(found: &mut impl FnMut(Candidate), shard: &Arc<Shard>, next_use: &
 }
 
 /// Else the blocks that share a stamp go together.
-fn add_groups(found: &mut impl FnMut(Candidate), shard: &Arc<Shard>) {
+fn add_groups(found: &mut impl FnMut(Candidate), shard: &Arc<Shard>, owned: &mut Owned<'_>) {
     let now = now_ticks();
     let blocks = shard.map.blocks();
     for (word, bits) in (0..).zip(shard.map.stored_words()) {
@@ -237,14 +256,20 @@ fn add_groups(found: &mut impl FnMut(Candidate), shard: &Arc<Shard>) {
             if stored == 0 || start >= blocks {
                 continue;
             }
+            let last_use = shard.stamps.last_use(start / BLOCKS_PER_STAMP, now);
             found(Candidate {
+                is_kept: owned.is(shard.shard, start) || is_in_use(last_use, now),
                 needed_in: u64::MAX,
-                last_use: shard.stamps.last_use(start / BLOCKS_PER_STAMP, now),
+                last_use,
                 shard: shard.clone(),
                 blocks: start..(start + BLOCKS_PER_STAMP).min(blocks),
             });
         }
     }
+}
+
+fn is_in_use(last_use: u32, now: u32) -> bool {
+    now.saturating_sub(last_use) < IN_USE_TICKS
 }
 
 /// Evicts a group unless it is being filled or a view holds it.
@@ -265,10 +290,12 @@ mod tests {
     proptest! {
         #[test]
         fn the_first_of_many_are_those_of_the_whole_order(
-            ranks in proptest::collection::vec((0u64..20, 0u32..20), 0..200),
+            ranks in proptest::collection::vec((any::<bool>(), 0u64..20, 0u32..20), 0..200),
             most in 1usize..50,
         ) {
-            let rank = |(needed_in, last_use): &(u64, u32)| (Reverse(*needed_in), *last_use);
+            let rank = |(is_kept, needed_in, last_use): &(bool, u64, u32)| {
+                (*is_kept, Reverse(*needed_in), *last_use)
+            };
             let mut first = First::new(most, rank);
             ranks.iter().for_each(|one| {
                 first.push(*one);

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::time::Instant;
 
-use forebay_dataset::{ByteRange, IndexError, ShardIndex};
+use forebay_dataset::{ByteRange, ShardIndex};
 use forebay_origin::Origin;
 use forebay_residency::now_ticks;
 
@@ -46,9 +46,7 @@ impl Cache {
             self.metrics.refused_blocks.add(blocks.end - blocks.start);
             return Ok(Filled::NoRoom);
         };
-        if blocks.end > shard.map.blocks() {
-            return Err(outside(job.shard, blocks).into());
-        }
+        shard.check_inside(blocks)?;
         loop {
             let (flight, others) = shard
                 .flights
@@ -87,9 +85,7 @@ impl Cache {
         let Some(shard) = dataset.slot(job.shard)?.get() else {
             return Ok(Filled::NoRoom);
         };
-        if job.blocks.end > shard.map.blocks() {
-            return Err(outside(job.shard, &job.blocks).into());
-        }
+        shard.check_inside(&job.blocks)?;
         for run in shard.unstored(&job.blocks) {
             self.metrics.hedged_reads.add(1);
             if self.fetch(shard, origin, &run, &job.blocks)? == Filled::NoRoom {
@@ -149,7 +145,7 @@ impl Cache {
 
     /// Publishes the candidates of the run that match their checksums; returns what is missing, or
     /// `None` if a block can be neither used nor replaced.
-    fn recover(
+    pub(crate) fn recover(
         &self,
         shard: &Shard,
         run: &Range<u64>,
@@ -273,11 +269,4 @@ impl Cache {
         counter.add(if read.is_ok() { piece.len } else { 1 });
         Ok(read?)
     }
-}
-
-fn outside(shard: ShardIndex, blocks: &Range<u64>) -> IndexError {
-    IndexError::Damaged(format!(
-        "blocks [{}, {}) are outside shard {}",
-        blocks.start, blocks.end, shard.0
-    ))
 }

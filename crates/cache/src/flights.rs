@@ -26,16 +26,16 @@ impl Flight<'_> {
     pub(crate) fn runs(&self) -> &[Range<u64>] {
         &self.runs
     }
+
+    /// The runs, for one who ends them by [`Flights::end`].
+    pub(crate) fn into_runs(mut self) -> Vec<Range<u64>> {
+        std::mem::take(&mut self.runs)
+    }
 }
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
-        let mut table = self.flights.lock();
-        for run in &self.runs {
-            table.remove(&run.start);
-        }
-        drop(table);
-        self.flights.landed.notify_all();
+        self.flights.end(&self.runs);
     }
 }
 
@@ -71,6 +71,16 @@ impl Flights {
             },
             others,
         )
+    }
+
+    /// Ends flights, so that others may lead their blocks.
+    pub(crate) fn end(&self, runs: &[Range<u64>]) {
+        let mut table = self.lock();
+        for run in runs {
+            table.remove(&run.start);
+        }
+        drop(table);
+        self.landed.notify_all();
     }
 
     /// Leads all of `wanted`, or nothing if any of it is led by another.

@@ -21,6 +21,7 @@
 mod attach;
 mod budget;
 mod cache;
+mod claim;
 mod error;
 mod evict;
 mod fill;
@@ -28,12 +29,16 @@ mod flights;
 mod future;
 mod jobs;
 mod metrics;
+mod owned;
 mod shard;
 
 pub use budget::{Budget, Reservation};
 pub use cache::{Cache, CachePlan, CachedDataset, Policy, Usage};
+pub use claim::{Claim, Delivered, Lent};
 pub use error::{AttachError, FillError};
 pub use fill::Filled;
 pub use future::{Future, NextUse, Unknown};
 pub use jobs::{Job, jobs};
 pub use metrics::{METRICS, Metric, MetricValue, Metrics};
+pub use owned::Ownership;
+pub use shard::Piece;

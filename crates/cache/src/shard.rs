@@ -34,14 +34,23 @@ pub(crate) struct Dropped {
 }
 
 /// Consecutive whole blocks that lie in one segment; the last may be short.
-#[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Piece {
-    pub(crate) segment: SegmentIndex,
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// Segment in the index.
+    pub segment: SegmentIndex,
     /// Where it begins in the segment.
-    pub(crate) offset: u64,
+    pub offset: u64,
     /// Valid bytes.
-    pub(crate) len: u64,
-    pub(crate) first_block: u64,
+    pub len: u64,
+    /// First block in the shard.
+    pub first_block: u64,
+}
+
+impl Piece {
+    /// Bytes that they take on the device.
+    pub(crate) fn cost(pieces: &[Self]) -> u64 {
+        pieces.iter().map(|piece| allocated(piece.len)).sum()
+    }
 }
 
 impl Shard {
@@ -116,6 +125,17 @@ impl Shard {
         Some((map, file))
     }
 
+    /// Refuses blocks that the shard does not have.
+    pub(crate) fn check_inside(&self, blocks: &Range<u64>) -> Result<(), IndexError> {
+        if blocks.end <= self.map.blocks() {
+            return Ok(());
+        }
+        Err(IndexError::Damaged(format!(
+            "blocks [{}, {}) are outside shard {}",
+            blocks.start, blocks.end, self.shard.0
+        )))
+    }
+
     /// The pieces that hold `blocks`.
     pub(crate) fn pieces(&self, blocks: &Range<u64>) -> Result<Vec<Piece>, IndexError> {
         let size = u64::from(self.map.block_size().bytes());
@@ -144,11 +164,7 @@ impl Shard {
 
     /// Bytes that `blocks` take on the device once they are stored.
     pub(crate) fn cost(&self, blocks: &Range<u64>) -> Result<u64, IndexError> {
-        Ok(self
-            .pieces(blocks)?
-            .iter()
-            .map(|piece| allocated(piece.len))
-            .sum())
+        Ok(Piece::cost(&self.pieces(blocks)?))
     }
 
     /// Bytes that the stored blocks take on the device.

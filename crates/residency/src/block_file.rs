@@ -11,6 +11,11 @@ use rustix::fs::FallocateFlags;
 
 use crate::layout::crc32c;
 
+/// CRC32C of a block's valid bytes, as the residency map has it.
+pub fn block_checksum(bytes: &[u8]) -> u32 {
+    crc32c(bytes)
+}
+
 /// Proof that all bytes of a block are in the block file.
 ///
 /// Only [`BlockFile`] makes one, by writing the block or by matching its checksum, and only

@@ -33,7 +33,7 @@ mod stamps;
 #[allow(unsafe_code)]
 mod sys;
 
-pub use block_file::{BlockFile, Landed};
+pub use block_file::{BlockFile, Landed, block_checksum};
 pub use fork::fork_generation;
 pub use hold::{EvictLock, Hold};
 pub use layout::{LayoutError, MapIdentity, MapLayout, ShardPaths};
