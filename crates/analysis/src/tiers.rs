@@ -30,6 +30,7 @@
 //! ```
 
 mod class;
+pub mod plan;
 mod study;
 mod summary;
 mod table;
