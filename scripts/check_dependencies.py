@@ -20,7 +20,8 @@ MAY_USE = {
     "dataset": [],
     "wire": [],
     "transport": ["wire"],
-    "analysis": [],
+    "darshan": [],
+    "analysis": ["darshan"],
     "emulate": [],
     "origin": ["dataset"],
     "residency": ["dataset"],
@@ -30,7 +31,7 @@ MAY_USE = {
     "client": ["dataset", "origin", "residency", "wire"],
     "python": ["client", "dataset", "indexer", "origin", "residency", "wire"],
     "cli": [
-        "analysis", "cache", "client", "dataset", "emulate", "indexer", "origin", "residency",
+        "analysis", "cache", "client", "darshan", "dataset", "emulate", "indexer", "origin", "residency",
         "service", "wire",
     ],
 }  # fmt: skip
@@ -47,6 +48,7 @@ BANNED = {
     "dataset": [*ASYNC_RUNTIMES, "rustix", "libc", "memmap2"],
     "wire": [*ASYNC_RUNTIMES, "rustix", "libc"],
     "analysis": [*ASYNC_RUNTIMES, "rustix", "libc"],
+    "darshan": [*ASYNC_RUNTIMES, "rustix", "libc", "memmap2"],
 }
 # `crate -> crate` arrows that a ban does not follow: the first brings the second for a platform
 # or purpose that does not weaken the rule.
@@ -54,7 +56,7 @@ EXEMPT_ARROWS: set[tuple[str, str]] = set()
 
 LICENCES = {
     "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause",
-    "BSL-1.0", "CC0-1.0", "ISC", "MIT", "MIT-0", "Unicode-3.0", "Unlicense", "Zlib",
+    "BSL-1.0", "bzip2-1.0.6", "CC0-1.0", "ISC", "MIT", "MIT-0", "Unicode-3.0", "Unlicense", "Zlib",
 }  # fmt: skip
 
 TARGET = "x86_64-unknown-linux-gnu"

@@ -18,7 +18,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-PURE_CRATES = ["dataset", "wire", "analysis"]
+PURE_CRATES = ["dataset", "wire", "analysis", "darshan"]
 IMPURE = re.compile(
     r"\bstd::(fs|net|thread|process|env|os::(fd|unix))\b"
     r"|\bstd::\{[^}]*\b(fs|net|thread|process|env)\b"

@@ -61,6 +61,19 @@ impl Unread {
         }
     }
 
+    /// Counts what another file held besides.
+    pub(crate) fn add(&mut self, other: Self) {
+        let sum = |into: &mut BTreeMap<String, u64>, from: BTreeMap<String, u64>| {
+            for (name, count) in from {
+                *into.entry(name).or_default() += count;
+            }
+        };
+        sum(&mut self.kinds, other.kinds);
+        sum(&mut self.fields, other.fields);
+        sum(&mut self.others, other.others);
+        self.notes += other.notes;
+    }
+
     /// One sentence for each thing that was not used.
     #[must_use]
     pub fn sentences(&self) -> Vec<String> {

@@ -1,8 +1,13 @@
 //! Tables for the terminal.
 
+mod classes;
+mod darshan;
+
 use crate::epochs::{EpochSummary, Summary};
 use crate::text;
-use crate::tiers::{Named, Point, Study};
+
+pub use classes::{classes, other};
+pub use darshan::darshan;
 
 /// The epochs of a run and its speed-ups as plain text, ready to print.
 #[must_use]
@@ -54,85 +59,6 @@ pub fn epochs(summary: &Summary) -> String {
         out.push_str(&format!("note: {}\n", text::printable(sentence)));
     }
     out
-}
-
-/// The processes of a study with their seconds by class, the `top` slowest of each epoch, and
-/// where the time of the slowest goes.
-#[must_use]
-pub fn classes(study: &Study, top: usize) -> String {
-    let mut out = String::new();
-    for setup in &study.setups {
-        for point in &setup.points {
-            let rate = point.rate.map(|rate| format!("{rate} on the local tier"));
-            let name = (!setup.name.is_empty()).then(|| text::printable(&setup.name));
-            let heads: Vec<String> = name.into_iter().chain(rate).collect();
-            if !heads.is_empty() {
-                out.push_str(&format!("{}\n", heads.join(", ")));
-            }
-            for epoch in point.table.epochs() {
-                out.push_str(&processes(point, epoch, top));
-            }
-        }
-    }
-    out
-}
-
-fn processes(point: &Point, epoch: Option<u32>, top: usize) -> String {
-    let table_of = &point.table;
-    let first = epoch.map_or("process".into(), |epoch| format!("epoch {epoch}, process"));
-    let classes = table_of.classes().iter().map(|class| class.name());
-    let heads: Vec<&str> = [&*first]
-        .into_iter()
-        .chain(classes)
-        .chain(["total", "other"])
-        .collect();
-    let rows = table_of.by_time(epoch);
-    let cells = rows.iter().take(top).map(|row| {
-        let name = text::clip(&text::printable(row.process()), 48);
-        let times = row
-            .seconds()
-            .iter()
-            .copied()
-            .chain([row.total_s(), row.other_s()]);
-        [name].into_iter().chain(times.map(seconds)).collect()
-    });
-    let mut out = table(&heads, &cells.collect::<Vec<Vec<String>>>());
-    if rows.len() > top {
-        out.push_str(&format!(
-            "{} more processes\n",
-            text::count(rows.len() - top)
-        ));
-    }
-    if let Some(slowest) = rows.first() {
-        let name = text::printable(slowest.process());
-        let total = slowest.total_s();
-        let stack = stack(table_of.named(slowest), total);
-        out.push_str(&format!(
-            "slowest: {name}, {} s = {stack}\n",
-            seconds(total)
-        ));
-    }
-    if let Some(wall) = point.execution_s.get(&epoch) {
-        out.push_str(&format!("execution: {} s\n", seconds(*wall)));
-    }
-    out
-}
-
-/// Seconds to the microsecond, as profilers resolve them.
-fn seconds(seconds: f64) -> String {
-    format!("{seconds:.6}")
-}
-
-fn stack(named: Named<'_>, total: f64) -> String {
-    let part = |(class, of_class): (_, f64)| {
-        let percent = if total > 0.0 {
-            100.0 * of_class / total
-        } else {
-            0.0
-        };
-        format!("{class} {} ({percent:.1} %)", seconds(of_class))
-    };
-    named.pairs().map(part).collect::<Vec<_>>().join(" + ")
 }
 
 /// Who answered the reads of an epoch, as a line.

@@ -30,6 +30,7 @@
 //! ```
 
 mod class;
+pub mod darshan;
 pub mod plan;
 mod study;
 mod summary;
@@ -39,6 +40,6 @@ mod tests;
 pub mod whatif;
 
 pub use class::{Class, ClassError};
-pub use study::{Point, Rate, Setup, Study};
+pub use study::{JoinError, Point, Rate, Setup, Study};
 pub use summary::{Slowest, Summary};
 pub use table::{ClassTable, MAX_CLASSES, MAX_ROWS, Named, Row, TableBuilder, TableError};

@@ -1,7 +1,8 @@
-//! What commands share: what they may write over, a way out of a lost file, counts in words.
+//! What commands share: what they may write over, whole files, a way out of a lost file, counts in words.
 
-use std::io;
-use std::path::Path;
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 
 use forebay_dataset::IndexError;
 use forebay_indexer::IndexerError;
@@ -56,4 +57,29 @@ pub(crate) fn hinted(error: IndexerError) -> Failure {
 pub(crate) fn count(number: u64, thing: &str) -> String {
     let ending = if number == 1 { "" } else { "s" };
     format!("{number} {thing}{ending}")
+}
+
+/// Refuses an output that is one of the inputs.
+pub(crate) fn must_not_replace(output: &Path, inputs: &[PathBuf]) -> Result<(), Failure> {
+    let Ok(output) = output.canonicalize() else {
+        return Ok(());
+    };
+    let is_same = |input: &&PathBuf| input.canonicalize().is_ok_and(|input| input == output);
+    match inputs.iter().find(is_same) {
+        Some(input) => {
+            let message = format!("the output would replace the input `{}`", input.display());
+            Err(Failure::usage(message).hint("name another file"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Writes a file that is there whole or not at all.
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), Failure> {
+    let mut partial = path.as_os_str().to_owned();
+    partial.push(".partial");
+    let written = File::create(&partial)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| std::fs::rename(&partial, path));
+    written.map_err(|error| Failure::new(format!("cannot write `{}`: {error}", path.display())))
 }

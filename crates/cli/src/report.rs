@@ -1,13 +1,14 @@
 //! `forebay report`
 
 use std::fs::File;
-use std::io::{BufReader, Write};
-use std::path::{Path, PathBuf};
+use std::io::BufReader;
+use std::path::PathBuf;
 
 use clap::Args;
 use forebay_analysis::{Run, RunReader, Window, report, table};
 
 use crate::Failure;
+use crate::output;
 
 /// Turn the raw records of a run into a table, JSON or a page.
 #[derive(Args)]
@@ -37,19 +38,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let window = arguments.window.map_or(Window::OwnEpoch, Window::Given);
     let summary = run.summary(&window, arguments.baseline.as_deref());
     if let Some(path) = &arguments.output {
-        let page = path.canonicalize().ok();
-        let is_page = |records: &&PathBuf| page.is_some() && records.canonicalize().ok() == page;
-        if let Some(records) = arguments.records.iter().find(is_page) {
-            let message = format!("the page would replace the records `{}`", records.display());
-            return Err(Failure::usage(message).hint("name another file with --output"));
-        }
+        output::must_not_replace(path, &arguments.records)?;
         let options = report::ReportOptions {
             title: arguments.title.clone(),
             window,
             baseline: arguments.baseline.clone(),
             ..report::ReportOptions::default()
         };
-        write_whole(path, &report::render(&run, &options))?;
+        output::write_whole(path, report::render(&run, &options).as_bytes())?;
         eprintln!("wrote `{}`", path.display());
     }
     if arguments.json {
@@ -70,19 +66,11 @@ fn read(files: &[PathBuf]) -> Result<Run, Failure> {
             .read(BufReader::new(file))
             .map_err(|error| Failure::new(format!("cannot use records `{shown}`: {error}")))?;
     }
-    let names: Vec<String> = files.iter().map(|path| format!("`{}`", path.display())).collect();
-    reader.finish().map_err(|error| {
-        Failure::new(format!("cannot use records {}: {error}", names.join(", ")))
-    })
-}
-
-/// The page is there whole or not at all.
-fn write_whole(path: &Path, page: &str) -> Result<(), Failure> {
-    let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    let written = File::create(&partial)
-        .and_then(|mut file| file.write_all(page.as_bytes()))
-        .and_then(|()| std::fs::rename(&partial, path));
-    written
-        .map_err(|error| Failure::new(format!("cannot write report `{}`: {error}", path.display())))
+    let names: Vec<String> = files
+        .iter()
+        .map(|path| format!("`{}`", path.display()))
+        .collect();
+    reader
+        .finish()
+        .map_err(|error| Failure::new(format!("cannot use records {}: {error}", names.join(", "))))
 }

@@ -1,7 +1,9 @@
 //! `forebay tiers`
 
 mod classes;
+mod darshan;
 mod input;
+mod logs;
 mod whatif;
 
 use clap::{Args, Subcommand};
@@ -17,12 +19,14 @@ pub(crate) struct Arguments {
 
 #[derive(Subcommand)]
 enum Command {
+    Darshan(darshan::Arguments),
     Classes(classes::Arguments),
     Whatif(whatif::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
+        Command::Darshan(arguments) => darshan::run(arguments),
         Command::Classes(arguments) => classes::run(arguments),
         Command::Whatif(arguments) => whatif::run(arguments),
     }

@@ -1,5 +1,7 @@
 //! What a record file says about tiers: tables by setup and cache rate.
 
+mod write;
+
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 use std::io::BufRead;
@@ -105,6 +107,48 @@ impl Study {
         let mut building = Building::default();
         let lines = lines::each(records, |parsed, line| building.add(parsed, line))?;
         building.finish(lines)
+    }
+}
+
+/// Two files that measure the same.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "two files measure setup `{setup}` at {rate}: name one of them, or tell them apart by setup"
+)]
+pub struct JoinError {
+    setup: String,
+    rate: String,
+}
+
+impl Study {
+    /// Both studies as one; the manifest is that of the first.
+    ///
+    /// # Errors
+    /// Both have the same setup at the same rate.
+    pub fn join(mut self, other: Self) -> Result<Self, JoinError> {
+        for setup in other.setups {
+            let Some(own) = self.setups.iter_mut().find(|own| own.name == setup.name) else {
+                self.setups.push(setup);
+                continue;
+            };
+            for point in setup.points {
+                if own.points.iter().any(|one| one.rate == point.rate) {
+                    return Err(JoinError {
+                        setup: setup.name,
+                        rate: point
+                            .rate
+                            .map_or("no stated rate".into(), |rate| rate.to_string()),
+                    });
+                }
+                own.points.push(point);
+            }
+            own.points.sort_by_key(|point| point.rate);
+        }
+        for note in other.notes {
+            self.unread.keep(&mut self.notes, note);
+        }
+        self.unread.add(other.unread);
+        Ok(self)
     }
 }
 
