@@ -165,13 +165,16 @@ def write_plan(
 class Announced:
     """An order that is being handed out, and told to the daemon as long as there is one."""
 
-    def __init__(self, dataset: Dataset, order: Array, following: Array | None, **about: int) -> None:
+    def __init__(
+        self, dataset: Dataset, order: Array, following: Array | None, **about: int
+    ) -> None:
         self._dataset = dataset
         self._order = order
         self._following = following
         self._about = about
         self._process = os.getpid()
         self._pause = _LOOK_S
+        self._look_at = 0.0
         self.plan: Plan | None = None
         self._link: int | None = None
         self._announce(0)

@@ -6,6 +6,7 @@ import json
 import os
 import platform
 import time
+import weakref
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,9 @@ _FLUSH_S = 1.0
 class RecordFile:
     """Where one rank of one run writes down what it measured, line by line."""
 
-    def __init__(self, folder: str | os.PathLike[str], *, rank: int, inputs: dict[str, Any]) -> None:
+    def __init__(
+        self, folder: str | os.PathLike[str], *, rank: int, inputs: dict[str, Any]
+    ) -> None:
         """Begin a file of its own in `folder`, which is made if need be.
 
         Raises:
@@ -27,8 +30,11 @@ class RecordFile:
         Path(folder).mkdir(parents=True, exist_ok=True)
         started = time.time_ns()
         self.path = Path(folder) / f"rank-{rank}-{started}-{os.getpid()}.jsonl"
-        self._file = self.path.open("x")
+        self.path.touch(exist_ok=False)
+        # No open file that somebody would have to close: lines are kept until they are due.
+        self._lines: list[str] = []
         self._flushed = time.monotonic()
+        weakref.finalize(self, _append, self.path, self._lines, os.getpid())
         self.write(
             "manifest",
             format=1,
@@ -47,12 +53,19 @@ class RecordFile:
 
     def write(self, kind: str, **fields: Any) -> None:
         """Append one record."""
-        self._file.write(json.dumps({"record": kind, **fields}) + "\n")
-        now = time.monotonic()
-        if now >= self._flushed + _FLUSH_S:
-            self._flushed = now
-            self._file.flush()
+        self._lines.append(json.dumps({"record": kind, **fields}) + "\n")
+        if time.monotonic() >= self._flushed + _FLUSH_S:
+            self.flush()
 
     def flush(self) -> None:
         """Let others see what was written."""
-        self._file.flush()
+        _append(self.path, self._lines, os.getpid())
+        self._flushed = time.monotonic()
+
+
+def _append(path: Path, lines: list[str], process: int) -> None:
+    # A fork has a copy of what its parent has not written yet.
+    if lines and process == os.getpid():
+        with path.open("a") as file:
+            file.write("".join(lines))
+        lines.clear()

@@ -31,9 +31,7 @@ def train(node: Node, files: World, records: Path | None, **options: Any) -> lis
     """Two epochs; what each delivered."""
     dataset = fb.Dataset(node.open(files.index))
     sampler = fb.Sampler(dataset, seed=3, rank=0, world_size=1, look_ahead=False)
-    loader = fb.DataLoader(
-        dataset, batch_size=BATCH, sampler=sampler, records=records, **options
-    )
+    loader = fb.DataLoader(dataset, batch_size=BATCH, sampler=sampler, records=records, **options)
     seen = []
     for epoch in range(2):
         sampler.set_epoch(epoch)

@@ -127,6 +127,13 @@ class _Recorder:
         self._epochs = 0
 
     def epoch(self, batches: Iterator[Any], announced: Announced | None) -> Iterator[Any]:
+        try:
+            yield from self._epoch(batches, announced)
+        finally:
+            # Of a loop that ends early, too.
+            self._file.flush()
+
+    def _epoch(self, batches: Iterator[Any], announced: Announced | None) -> Iterator[Any]:
         self._epochs += 1
         # Of whichever epoch comes, so that the numbers go on after a resume.
         number = max(self._epochs, getattr(self._loader.sampler, "epoch", 0) + 1)
@@ -140,16 +147,14 @@ class _Recorder:
             taken = (iteration + 1) * (self._loader.batch_size or 0)
             ahead = lead.of(taken, arrived)
             yield batch
-            asked += answered.local_bytes + answered.staged_bytes + answered.direct_bytes
             done = time.perf_counter()
             times = (arrived - asked_for, done - asked_for)
             self._iteration(number, iteration, times, answered, ahead)
+            asked += answered.local_bytes + answered.staged_bytes + answered.direct_bytes
             asked_for = time.perf_counter()
-        wall = time.perf_counter() - began
-        if wall > 0 and asked_for > began:
-            about = {"path": "forebay", "epoch": number}
-            self._file.write("epoch", **about, wall_s=wall, asked_bytes=asked)
-        self._file.flush()
+        if asked_for > began:
+            wall = time.perf_counter() - began
+            self._file.write("epoch", path="forebay", epoch=number, wall_s=wall, asked_bytes=asked)
 
     def _iteration(
         self,

@@ -10,7 +10,7 @@ import numpy.typing as npt
 import torch
 import torch.utils.data
 
-from forebay._plan import Planner, planner_of, track
+from forebay._plan import planner_of, track
 from forebay.torch._place import count, place_in_world
 
 _STATE_VERSION = 1
