@@ -15,7 +15,7 @@ import struct
 import tempfile
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -38,6 +38,9 @@ _LOOK_S, _LOOK_AT_MOST_S = 1.0, 64.0
 _NUMBERS = itertools.count(1)
 # Entries are written this many at a time, so that an epoch costs no second copy of itself.
 _RUN = 1 << 20
+# Positions are turned into Python ints this many at a time, so that an epoch of millions of samples
+# costs one int64 array and not a list of objects.
+_OUT_RUN = 8192
 
 Array: TypeAlias = npt.NDArray[np.int64]
 
@@ -267,8 +270,46 @@ def planner_of(source: Any) -> Planner | None:
     return Planner(source) if isinstance(source, Dataset) else None
 
 
-def track(indices: Iterator[int], announced: Announced) -> Iterator[int]:
-    """The same indices, noting each as it is handed out."""
-    for taken, index in enumerate(indices, start=1):
-        announced.take(taken)
-        yield index
+class HandedOut(Iterator[Any]):
+    """What a sampler gives, noting in the plan how far that is.
+
+    Its place can be kept and found again, as `torchdata.stateful_dataloader` asks of iterators.
+
+    Args:
+        items: the whole order, positions or lists of them.
+        sizes: positions in each item; 1 in each where that is None.
+    """
+
+    def __init__(
+        self, items: Sequence[Any] | Array, sizes: list[int] | None, announced: Announced | None
+    ) -> None:
+        self._items = items
+        self._sizes = sizes
+        self._announced = announced
+        self._run: list[Any] = []
+        self._at = 0
+        self._taken = 0
+
+    def __next__(self) -> Any:
+        within = self._at % _OUT_RUN
+        if within == 0 or not self._run:
+            start = self._at - within
+            run = self._items[start : start + _OUT_RUN]
+            self._run = run.tolist() if isinstance(run, np.ndarray) else list(run)
+        if within >= len(self._run):
+            raise StopIteration
+        self._taken += 1 if self._sizes is None else self._sizes[self._at]
+        self._at += 1
+        if self._announced is not None:
+            self._announced.take(self._taken)
+        return self._run[within]
+
+    def state_dict(self) -> dict[str, Any]:
+        """How many items were handed out."""
+        return {"handed_out": self._at}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on after as many items."""
+        at = min(int(state["handed_out"]), len(self._items))
+        self._at, self._run = at, []
+        self._taken = at if self._sizes is None else sum(self._sizes[:at])

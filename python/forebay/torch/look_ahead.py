@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
 import torch.utils.data
 
-from forebay._plan import Announced, planner_of
+from forebay._plan import HandedOut, planner_of
 from forebay.torch._place import place_in_world
 from forebay.torch.sampler import Sampler
 
@@ -61,36 +62,89 @@ class LookAhead(torch.utils.data.Sampler[Any]):
         return getattr(self.sampler, name)
 
     def __iter__(self) -> Iterator[Any]:
+        return _Drawn(self)
+
+    def _draw(self) -> HandedOut:
         drawn = list(self.sampler)
         _silence(self.sampler)
         batched = bool(drawn) and isinstance(drawn[0], (list, tuple))
-        sizes = [len(batch) for batch in drawn] if batched else [1] * len(drawn)
+        sizes = [len(batch) for batch in drawn] if batched else None
         flat = (index for batch in drawn for index in batch) if batched else iter(drawn)
-        order = np.fromiter(flat, dtype=np.int64, count=sum(sizes))
+        length = len(drawn) if sizes is None else sum(sizes)
+        order = np.fromiter(flat, dtype=np.int64, count=length)
         following = None
         if isinstance(self.sampler, Sampler):
             following = self._mapped(self.sampler.order(self.sampler.epoch + 1))
-        about = {"rank": self._rank, "world_size": self._world_size}
         announced = self._planner.begin(
-            self._mapped(order), following, epoch=0, batch=sizes[0] if batched else 0, **about
+            self._mapped(order),
+            following,
+            epoch=0,
+            rank=self._rank,
+            world_size=self._world_size,
+            batch=sizes[0] if sizes else 0,
         )
-        return _handed_out(drawn, sizes, announced)
+        return HandedOut(drawn, sizes, announced)
 
     def _mapped(self, order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return order if self._positions is None else self._positions[order]
 
 
 def _silence(sampler: Any) -> None:
-    """Let the wrapped sampler's own announcement go: its order was only drawn, and nothing taken."""
-    while sampler is not None:
-        if isinstance(sampler, Sampler) and sampler._planner is not None:
-            sampler._planner.end()
-        sampler = getattr(sampler, "sampler", None)
+    """Let a wrapped sampler's own announcement go: its order was only drawn, and nothing taken."""
+    for each in _inside(sampler):
+        planner = each.__dict__.get("_planner")
+        if planner is not None:
+            planner.end()
 
 
-def _handed_out(drawn: list[Any], sizes: list[int], announced: Announced) -> Iterator[Any]:
-    taken = 0
-    for item, size in zip(drawn, sizes, strict=True):
-        taken += size
-        announced.take(taken)
-        yield item
+def _generator(sampler: Any) -> torch.Generator | None:
+    """What a sampler, or one inside it, draws from, if that is its own."""
+    for each in _inside(sampler):
+        generator = each.__dict__.get("generator")
+        if isinstance(generator, torch.Generator):
+            return generator
+    return None
+
+
+def _inside(sampler: Any) -> Iterator[Any]:
+    """A sampler, and those that it takes its positions from."""
+    while hasattr(sampler, "__dict__"):
+        yield sampler
+        sampler = sampler.__dict__.get("sampler")
+
+
+class _Drawn(Iterator[Any]):
+    """An order that is drawn when its first item is asked for, as generators of PyTorch are.
+
+    Its place can be kept and found again, with the state that its random generator had.
+    """
+
+    def __init__(self, sampler: LookAhead) -> None:
+        self._sampler = sampler
+        self._order: HandedOut | None = None
+        self._generator: torch.Tensor | None = None
+
+    def __next__(self) -> Any:
+        return next(self._begun())
+
+    def _begun(self) -> HandedOut:
+        if self._order is None:
+            generator = _generator(self._sampler)
+            self._generator = None if generator is None else generator.get_state()
+            self._order = self._sampler._draw()
+        return self._order
+
+    def state_dict(self) -> dict[str, Any]:
+        """Which order it is, as far as that is in a generator, and how much was handed out."""
+        if self._order is None:
+            return {"handed_out": 0, "generator": None}
+        return {**self._order.state_dict(), "generator": self._generator}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on from there."""
+        generator = _generator(self._sampler)
+        if generator is not None and state["generator"] is not None:
+            generator.set_state(state["generator"])
+        self._order = None
+        if state["handed_out"]:
+            self._begun().load_state_dict(state)

@@ -10,14 +10,11 @@ import numpy.typing as npt
 import torch
 import torch.utils.data
 
-from forebay._plan import planner_of, track
+from forebay._plan import HandedOut, planner_of
 from forebay.torch._place import count, place_in_world
 
 _STATE_VERSION = 1
 _STATE_KEYS = frozenset({"version", "seed", "epoch", "position", "length", "shuffle", "drop_last"})
-# Indices are turned into Python ints this many at a time, so that an epoch of millions of samples
-# costs one int64 array and not a list of objects.
-_INDEX_RUN = 8192
 
 
 class Sampler(torch.utils.data.Sampler[int]):
@@ -116,12 +113,12 @@ class Sampler(torch.utils.data.Sampler[int]):
         self._resuming = False
         order = self.order(self.epoch, start=self._start)
         if self._planner is None:
-            return _as_ints(order)
+            return HandedOut(order, None, None)
         about = {"epoch": self.epoch, "rank": self.rank, "world_size": self.world_size}
         announced = self._planner.begin(order, self.order(self.epoch + 1), **about)
-        return track(_as_ints(order), announced)
+        return HandedOut(order, None, announced)
 
-    def state_dict(self, *, consumed: int) -> dict[str, Any]:
+    def state_dict(self, *, consumed: int | None = None) -> dict[str, Any]:
         """A place in the epoch, as a plain dict that JSON can hold.
 
         Args:
@@ -130,11 +127,15 @@ class Sampler(torch.utils.data.Sampler[int]):
                 but the training loop has not seen do not count. All ranks must have consumed
                 equally many, as they have at the end of an iteration of data-parallel training:
                 the place is `consumed * world_size` samples into the order, so every rank gets
-                the same state and one of them may write it.
+                the same state and one of them may write it. Without it, the place where the
+                iteration began: for loaders that keep the place in it themselves, as
+                `torchdata.stateful_dataloader.StatefulDataLoader` does.
 
         Raises:
             ValueError: `consumed` is negative or more than this iteration holds.
         """
+        if consumed is None:
+            consumed = 0
         if count("consumed", consumed) > self.remaining:
             raise ValueError(
                 f"`consumed` is {consumed}, but this iteration has {self.remaining} samples a rank: "
@@ -189,11 +190,6 @@ class Sampler(torch.utils.data.Sampler[int]):
         generator.manual_seed(self.seed + epoch)
         drawn: npt.NDArray[np.int64] = torch.randperm(self.length, generator=generator).numpy()
         return drawn
-
-
-def _as_ints(order: npt.NDArray[np.int64]) -> Iterator[int]:
-    for start in range(0, len(order), _INDEX_RUN):
-        yield from order[start : start + _INDEX_RUN].tolist()
 
 
 def _check_state(state: Any) -> None:
