@@ -2,7 +2,9 @@
 #![no_main]
 
 use forebay_dataset::decode::{Rows, Scratch};
-use forebay_dataset::index::{ChunkLayout, Filter};
+use forebay_dataset::index::{
+    Bitshuffle, BitshuffleCodec, ChunkLayout, Filter, Member, NBit, ScaleOffset, Szip,
+};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|input: &[u8]| {
@@ -11,20 +13,13 @@ fuzz_target!(|input: &[u8]| {
     };
     let dim = |at: usize| u64::from(settings[at]) % 24 + 1;
     let rank = usize::from(settings[0]) % 3 + 1;
-    let filters = settings[1..1 + usize::from(settings[0] >> 4) % 4]
+    let filters: Vec<Filter> = settings[1..1 + usize::from(settings[0] >> 4) % 4]
         .iter()
-        .map(|byte| match byte % 5 {
-            0 => Filter::Deflate,
-            1 => Filter::Lzf,
-            2 => Filter::Fletcher32,
-            3 => Filter::RawDeflate {
-                skipped: u32::from(byte / 5),
-            },
-            _ => Filter::Shuffle {
-                element_size: u32::from(byte / 5) + 1,
-            },
-        })
+        .map(|byte| filter(byte % 15, byte / 15, settings[15]))
         .collect();
+    if filters.iter().any(|filter| filter.fault().is_some()) {
+        return;
+    }
     let layout = ChunkLayout {
         array_shape: (0..rank).map(|axis| dim(5 + axis)).collect(),
         chunk_shape: (0..rank).map(|axis| dim(8 + axis)).collect(),
@@ -44,6 +39,59 @@ fuzz_target!(|input: &[u8]| {
     let (grid_index, mask) = (u64::from(settings[13]), u32::from(settings[14]));
     let mut scratch = Scratch::default();
     let _ = rows.place(grid_index, mask, stored, &mut scratch, &mut out);
-    // A chunk here has at most 24³ × 16 bytes, and there are two buffers.
-    assert!(scratch.capacity() <= 4 << 20);
+    // A chunk here has at most 24³ × 16 bytes, and there are three buffers; a member stands for
+    // elements of up to 64 bytes.
+    assert!(scratch.capacity() <= 16 << 20);
 });
+
+/// A filter of each kind, with settings from `small` (0 to 17) and `more`.
+fn filter(kind: u8, small: u8, more: u8) -> Filter {
+    let element_size = 1 << (small % 4);
+    let (big_endian, flag) = (more & 1 != 0, more & 2 != 0);
+    match kind {
+        0 => Filter::Deflate,
+        1 => Filter::Lzf,
+        2 => Filter::Fletcher32,
+        3 => Filter::RawDeflate {
+            skipped: u32::from(small),
+        },
+        4 => Filter::Szip(Szip {
+            predicted: flag,
+            big_endian,
+            pixel_bits: 8 << (small % 4),
+            block: 2 + 2 * (more % 16),
+            scanline: 1 + u16::from(small) * u16::from(more),
+        }),
+        5 => Filter::NBit(NBit {
+            element_size,
+            big_endian,
+            signed: flag,
+            bits: 1 + more % (8 * element_size),
+        }),
+        6 => Filter::ScaleOffset(ScaleOffset {
+            element_size,
+            big_endian,
+            fills: flag,
+            digits: (more & 4 != 0).then_some(i16::from(small) - 8),
+        }),
+        7 => Filter::Blosc,
+        8 => Filter::Lz4,
+        9..=11 => Filter::Bitshuffle(Bitshuffle {
+            element_size: u16::from(small) + 1,
+            codec: match kind {
+                9 => BitshuffleCodec::None(8 + 8 * u16::from(more % 8)),
+                10 => BitshuffleCodec::Lz4,
+                _ => BitshuffleCodec::Zstd,
+            },
+        }),
+        12 => Filter::Zstd,
+        13 => Filter::Member(Member {
+            offset: u16::from(small),
+            stride: u16::from(small) + 1 + u16::from(more % 40),
+            axes: more % 3,
+        }),
+        _ => Filter::Shuffle {
+            element_size: u32::from(small) + 1,
+        },
+    }
+}

@@ -52,6 +52,9 @@ pub(crate) struct SampleArguments {
     /// Read all data and compare it with the checksums that TFRecord and npz files have
     #[arg(long)]
     verify_data: bool,
+    /// Index an HDF5 file that is open for writing with readers allowed (SWMR) as it stands
+    #[arg(long)]
+    swmr: bool,
     /// Fields to keep, with * and ? as wildcards [default: all]
     #[arg(long, value_delimiter = ',')]
     fields: Vec<String>,
@@ -75,6 +78,7 @@ impl SampleArguments {
             ("--files", self.files),
             ("--labels", self.labels.is_some()),
             ("--verify-data", self.verify_data),
+            ("--swmr", self.swmr),
             ("--fields", !self.fields.is_empty()),
             ("--skip-incomplete", self.skip_incomplete),
             (
@@ -109,6 +113,7 @@ impl SampleArguments {
             format: format.transpose().map_err(|error| usage(&error))?,
             files_as_samples: self.files,
             labels: labels.transpose().map_err(|error| usage(&error))?,
+            swmr: self.swmr,
             verify_data: self.verify_data,
             fields: self.fields.clone(),
             skip_incomplete: self.skip_incomplete,

@@ -120,12 +120,14 @@ fn equally_long(file: &H5File, root: &Place) -> crate::h5::H5Result<bool> {
             continue;
         }
         // What cannot be indexed is named by the walk that follows.
-        let Ok(array) = file.array(&object) else {
+        let Ok(arrays) = file.arrays(&object, |_| true) else {
             continue;
         };
-        let first = array.dims.first().copied();
-        if first.is_none() || *rows.get_or_insert(first) != first {
-            return Ok(false);
+        for (_, array) in arrays {
+            let first = array.dims.first().copied();
+            if first.is_none() || *rows.get_or_insert(first) != first {
+                return Ok(false);
+            }
         }
     }
     Ok(rows.is_some())

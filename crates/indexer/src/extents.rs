@@ -112,8 +112,7 @@ impl<'a> Emitter<'a> {
             Storage::Chunked {
                 layout: self.layouts[packed.layout as usize],
                 first_row: 0,
-                // A scalar is stored as an array of one row.
-                rows: shape.first().copied().unwrap_or(1),
+                rows: rows_of(&shape, &self.extents.layouts[packed.layout as usize]),
                 chunks: add_chunks(builder, self.segment, chunks)?,
             }
         };
@@ -123,6 +122,14 @@ impl<'a> Emitter<'a> {
             storage,
         });
         Ok(())
+    }
+}
+
+/// Rows of a whole data set. A scalar is stored as an array of one row.
+fn rows_of(shape: &[u64], layout: &ChunkLayout) -> u64 {
+    match shape.first() {
+        Some(rows) if shape.len() == layout.array_shape.len() => *rows,
+        _ => 1,
     }
 }
 

@@ -69,6 +69,8 @@ pub(crate) struct InputFile {
     pub(crate) name: String,
     /// For an HDF5 file, where its superblock begins.
     pub(crate) superblock: Option<u64>,
+    /// Whether an HDF5 file that another process writes is read as it stands.
+    pub(crate) swmr: bool,
     /// The object that it is, if it lies in a store; `path` is its URL then.
     pub(crate) object: Option<InputObject>,
 }
@@ -348,6 +350,7 @@ impl<'a> Walk<'a> {
             name: name.to_owned(),
             superblock,
             object: None,
+            swmr: self.request.swmr,
         };
         let entry = self.found.entry(file.name.clone()).or_insert((file, named));
         entry.1 |= named;

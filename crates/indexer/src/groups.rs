@@ -246,16 +246,21 @@ impl<'a> GroupWalk<'a> {
     ) -> Result<()> {
         let child = self.follow(group, target)?;
         match child.kind {
-            ObjectKind::Dataset if self.filter.keeps(name) => {
-                if self.fields.len() == MAX_FIELDS {
-                    return self.endless();
+            ObjectKind::Dataset => {
+                let filter = self.filter;
+                let parts = self
+                    .file
+                    .arrays(&child, |suffix| filter.keeps_part(name, suffix));
+                for (suffix, array) in self.within(parts)? {
+                    if self.fields.len() == MAX_FIELDS {
+                        return self.endless();
+                    }
+                    self.fields.push(FieldSpec {
+                        name: format!("{name}{suffix}"),
+                        dtype: array.dtype,
+                    });
+                    self.found.extents.push(array);
                 }
-                let array: Array = self.within(self.file.array(&child))?;
-                self.fields.push(FieldSpec {
-                    name: name.clone(),
-                    dtype: array.dtype,
-                });
-                self.found.extents.push(array);
             }
             ObjectKind::Group if !self.ancestors.contains(&child.address) => {
                 name.push('/');

@@ -26,6 +26,8 @@ pub struct IndexRequest {
     pub files_as_samples: bool,
     /// Where a field `label` (`<i8`) comes from; `None`: there is none. For trees of files.
     pub labels: Option<Labels>,
+    /// Index an HDF5 file that a single writer lets others read meanwhile (SWMR) as it stands.
+    pub swmr: bool,
     /// Read all data once and compare it with the checksums in the files, where they have some.
     pub verify_data: bool,
     /// Names of the fields to keep, `*` and `?` as wildcards; empty: all.
@@ -49,6 +51,7 @@ impl IndexRequest {
             format: None,
             files_as_samples: false,
             labels: None,
+            swmr: false,
             verify_data: false,
             fields: Vec::new(),
             skip_incomplete: false,

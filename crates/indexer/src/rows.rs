@@ -38,13 +38,15 @@ pub(crate) fn scan(
             Err(error) => return Err(within(error)),
         };
         match object {
-            Some(object) if filter.keeps(&name) => {
-                let array = file.array(&object).map_err(within)?;
-                fields.push(FieldSpec {
-                    name,
-                    dtype: array.dtype,
-                });
-                arrays.push(array);
+            Some(object) => {
+                let parts = file.arrays(&object, |suffix| filter.keeps_part(&name, suffix));
+                for (suffix, array) in parts.map_err(within)? {
+                    fields.push(FieldSpec {
+                        name: format!("{name}{suffix}"),
+                        dtype: array.dtype,
+                    });
+                    arrays.push(array);
+                }
             }
             None if wanted => {
                 return Err(IndexerError::Request(format!(

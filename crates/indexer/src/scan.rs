@@ -60,6 +60,13 @@ impl FieldFilter {
         kept
     }
 
+    /// Whether the part `suffix` of the data set `name` is wanted: both, or the data set as a whole.
+    pub(crate) fn keeps_part(&self, name: &str, suffix: &str) -> bool {
+        // Both are asked, so that both patterns count as met.
+        let whole = self.keeps(name);
+        whole | (!suffix.is_empty() && self.keeps(&format!("{name}{suffix}")))
+    }
+
     /// Whether `name` is a wanted field, or a group that may hold one.
     pub(crate) fn may_hold(&self, name: &str) -> bool {
         self.patterns.is_empty()
@@ -214,7 +221,7 @@ pub(crate) fn with_file<T>(
         .map_err(IndexerError::io("read", path))?;
     let base = input.superblock.unwrap_or(0);
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let file = H5File::open(Arc::clone(&source), before.size, base)
+        let file = H5File::open(Arc::clone(&source), before.size, base, input.swmr)
             .map_err(IndexerError::h5(path, ""))?;
         read(&file, before)
     }));
@@ -259,6 +266,7 @@ mod tests {
             name: "a.h5".to_owned(),
             superblock: Some(0),
             object: None,
+            swmr: false,
         };
         assert!(with_file(&input, |_, _| Ok(())).is_ok());
         let result = with_file(&input, |_, _| {
@@ -281,6 +289,7 @@ mod tests {
             name: "a.h5".to_owned(),
             superblock: Some(0),
             object: None,
+            swmr: false,
         };
         let result: Result<()> = with_file(&input, |_, _| panic!("as a parser does"));
         assert_eq!(result.unwrap_err().kind(), ErrorKind::Corrupt);
@@ -296,6 +305,7 @@ mod tests {
             name: "a.h5".to_owned(),
             superblock: Some(0),
             object: None,
+            swmr: false,
         };
         let error = with_file(&input, |_, _| Ok(())).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);

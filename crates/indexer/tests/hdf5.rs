@@ -130,3 +130,60 @@ fn incomplete_samples_are_refused_or_left_out() {
     let summary = case.check(&request);
     assert_eq!(summary.skipped, 2);
 }
+
+#[test]
+fn every_compression_that_plugins_write() {
+    let case = Case::make("plugins");
+    case.check(&case.request(&["*"]));
+}
+
+#[test]
+fn filters_that_hdf5_itself_has() {
+    for name in ["scale_offset", "n_bit", "szip"] {
+        let case = Case::make(name);
+        case.check(&case.request(&["*"]));
+    }
+}
+
+#[test]
+fn each_member_of_a_compound_is_a_field() {
+    let case = Case::make("compounds");
+    let mut request = case.request(&["*"]);
+    let all = case.check(&request).fields;
+    request.fields = vec!["contiguous/at/x".to_owned(), "sparse".to_owned()];
+    let some = forebay_indexer::index(&request, &()).unwrap().fields;
+    let names: Vec<_> = some.iter().map(|field| field.name.as_str()).collect();
+    assert_eq!(names, ["contiguous/at/x", "sparse/a", "sparse/b"]);
+    assert!(some.iter().all(|field| all.contains(field)));
+}
+
+#[test]
+fn rows_of_compounds() {
+    let case = Case::make("compound_rows");
+    case.check(&case.request(&["rows"]));
+}
+
+#[test]
+fn enumerations_bits_complex_numbers_and_arrays() {
+    let case = Case::make("more_types");
+    case.check(&case.request(&["s*"]));
+}
+
+#[test]
+fn layouts_from_before_hdf5_1_6_3() {
+    let case = Case::make("old_layouts");
+    case.check(&case.request(&["s*"]));
+}
+
+#[test]
+fn a_file_that_others_may_read_is_indexed_as_it_stands_if_asked_to() {
+    let case = Case::make("swmr");
+    let mut request = case.request(&["s*"]);
+    let (error, text) = common::refusal(&request);
+    assert_eq!(error.kind().code(), "unsupported", "{text}");
+    for part in ["a.h5", "open for writing", "--swmr"] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    request.swmr = true;
+    case.check(&request);
+}

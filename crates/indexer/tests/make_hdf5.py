@@ -6,46 +6,19 @@ dtype, shape and the bytes of the value as h5py reads it.
 """
 
 import json
+import os
 import sys
-import zlib
-from contextlib import contextmanager
 from pathlib import Path
 
 import h5py
+import hdf5_filters
+import hdf5_refused
+import hdf5_types
 import numpy as np
+from hdf5_cases import CASES, RANDOM, case, floats, groups, row_samples, smooth
 
-CASES = {}
-RANDOM = np.random.default_rng(7)
-
-
-def case(make):
-    CASES[make.__name__] = make
-    return make
-
-
-def floats(*shape):
-    return RANDOM.standard_normal(shape).astype("<f4")
-
-
-def smooth(*shape):
-    """Values that compress."""
-    return (np.arange(np.prod(shape, dtype=int)) // 7 % 50).reshape(shape).astype("<i4")
-
-
-def groups(path, keys, prefix="", fields=None):
-    """What h5py reads from the groups of a file: one sample for each key."""
-    samples = []
-    with h5py.File(path, "r") as file:
-        for key in keys:
-            group = file[prefix + key]
-            found = {}
-            names = []
-            group.visit(names.append)
-            for name in sorted(n for n in names if isinstance(group[n], h5py.Dataset)):
-                if fields is None or name in fields:
-                    found[name] = np.asarray(group[name][...])
-            samples.append((key, found))
-    return samples
+# Their cases are listed as they are imported.
+MODULES = [hdf5_filters, hdf5_refused, hdf5_types]
 
 
 @case
@@ -62,162 +35,6 @@ def contiguous(out):
     return groups(
         out / "a.h5", [f"{m}/{p}" for m in ["1abc", "2xyz"] for p in ["0", "1", "10", "2"]]
     )
-
-
-@case
-def dtypes(out):
-    with h5py.File(out / "a.h5", "w") as file:
-        group = file.create_group("s")
-        for name in [
-            "i1",
-            "u1",
-            "<i2",
-            ">i2",
-            "<u2",
-            "<i4",
-            ">i4",
-            ">u8",
-            "<i8",
-            "<f2",
-            ">f2",
-            "<f4",
-            ">f4",
-            "<f8",
-            ">f8",
-        ]:
-            group[name.replace("<", "l").replace(">", "b")] = (
-                np.arange(12).reshape(3, 4).astype(name)
-            )
-        group["bool"] = np.array([True, False, True, True])
-        group["text"] = np.array([b"abc", b"", b"twelve bytes"], dtype="S12")
-        group["raw"] = np.array([b"\0\1\2", b"\3\4\5"], dtype="V3")
-        group["scalar"] = np.float64(2.5)
-        group["scalar_text"] = np.array(b"one", dtype="S5")
-        group["empty"] = np.zeros((0, 3), "<f4")
-        group["empty_chunked"] = file.create_dataset("x", (0, 3), "<f4", maxshape=(None, 3))
-    return groups(out / "a.h5", ["s"])
-
-
-def fill_with_filters(file):
-    """Data sets of one group, with every filter chain that is read."""
-    group = file.create_group("s")
-    chains = {
-        "plain": {},
-        "deflate": {"compression": "gzip", "compression_opts": 6},
-        "shuffle": {"shuffle": True},
-        "lzf": {"compression": "lzf"},
-        "fletcher": {"fletcher32": True},
-        "all": {"compression": "gzip", "shuffle": True, "fletcher32": True},
-        "lzf_all": {"compression": "lzf", "shuffle": True, "fletcher32": True},
-    }
-    for name, options in chains.items():
-        # Edge chunks are partial on both axes.
-        group.create_dataset(f"{name}", data=smooth(37, 23), chunks=(8, 10), **options)
-        group.create_dataset(f"{name}_noise", data=floats(37, 23), chunks=(16, 7), **options)
-        group.create_dataset(
-            f"{name}_grow", data=smooth(37, 23), chunks=(8, 10), maxshape=(None, 23), **options
-        )
-        group.create_dataset(
-            f"{name}_grow_both",
-            data=smooth(37, 23),
-            chunks=(8, 10),
-            maxshape=(None, None),
-            **options,
-        )
-        group.create_dataset(f"{name}_one", data=smooth(9, 5), chunks=(9, 5), **options)
-        sparse = group.create_dataset(
-            f"{name}_sparse", (40, 30), ">i2", chunks=(8, 10), fillvalue=-3, **options
-        )
-        sparse[17:20, 5:12] = 7
-        late = group.create_dataset(
-            f"{name}_never", (40, 30), "<f4", chunks=(8, 10), fillvalue=1.5, **options
-        )
-        assert late.id.get_num_chunks() == 0
-    shrunk = group.create_dataset(
-        "shrunk", data=smooth(40, 30), chunks=(8, 10), maxshape=(None, None)
-    )
-    shrunk.resize((20, 11))
-    many = group.create_dataset("many", (3000,), "<i4", chunks=(1,), maxshape=(None,))
-    many[...] = np.arange(3000)
-    many_fixed = group.create_dataset("many_fixed", (3000,), "<i4", chunks=(1,), compression="lzf")
-    many_fixed[...] = np.arange(3000)
-
-
-@case
-def chunked_earliest(out):
-    with h5py.File(out / "a.h5", "w", libver="earliest") as file:
-        fill_with_filters(file)
-    return groups(out / "a.h5", ["s"])
-
-
-@case
-def chunked_v108(out):
-    with h5py.File(out / "a.h5", "w", libver=("v108", "v108")) as file:
-        fill_with_filters(file)
-    return groups(out / "a.h5", ["s"])
-
-
-@case
-def chunked_v110(out):
-    with h5py.File(out / "a.h5", "w", libver=("v110", "v110")) as file:
-        fill_with_filters(file)
-    return groups(out / "a.h5", ["s"])
-
-
-@case
-def chunked_latest(out):
-    with h5py.File(out / "a.h5", "w", libver="latest") as file:
-        fill_with_filters(file)
-        # Allocated at once and without filters: the implicit index.
-        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        plist.set_chunk((4, 4))
-        plist.set_alloc_time(h5py.h5d.ALLOC_TIME_EARLY)
-        space = h5py.h5s.create_simple((10, 10))
-        made = h5py.h5d.create(file["s"].id, b"implicit", h5py.h5t.STD_I32LE, space, plist)
-        h5py.Dataset(made)[...] = smooth(10, 10)
-    return groups(out / "a.h5", ["s"])
-
-
-@case
-def filter_masks(out):
-    """Chunks that say of themselves that a filter was not applied."""
-    with h5py.File(out / "a.h5", "w") as file:
-        group = file.create_group("s")
-        data = smooth(32, 8)
-        made = group.create_dataset(
-            "x", data.shape, "<i4", chunks=(8, 8), compression="gzip", shuffle=True
-        )
-        made[0:8] = data[0:8]
-        # Neither filter; then only the shuffle (filter 0) left out.
-        made.id.write_direct_chunk((8, 0), data[8:16].tobytes(), filter_mask=0b11)
-        made.id.write_direct_chunk((16, 0), zlib.compress(data[16:24].tobytes()), filter_mask=0b01)
-        made[24:32] = data[24:32]
-        assert (made[...] == data).all()
-    return groups(out / "a.h5", ["s"])
-
-
-@case
-def unwritten(out):
-    with h5py.File(out / "a.h5", "w") as file:
-        group = file.create_group("s")
-        group.create_dataset("zeros", (5, 2), "<f4")
-        group.create_dataset("fives", (5, 2), "<f4", fillvalue=5)
-        group.create_dataset("scalar", (), "<i2", fillvalue=9)
-    return groups(out / "a.h5", ["s"])
-
-
-@case
-def compact(out):
-    with h5py.File(out / "a.h5", "w") as file:
-        group = file.create_group("s")
-        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        plist.set_layout(h5py.h5d.COMPACT)
-        space = h5py.h5s.create_simple((7, 3))
-        made = h5py.h5d.create(group.id, b"small", h5py.h5t.IEEE_F32LE, space, plist)
-        h5py.Dataset(made)[...] = floats(7, 3)
-        for number in range(40):
-            group.attrs[f"note{number}"] = "text that pushes messages into a continuation"
-    return groups(out / "a.h5", ["s"])
 
 
 @case
@@ -268,21 +85,6 @@ def many_groups(out):
     for name in ["new", "old"]:
         found += [(f"{name}/{key}", fields) for key, fields in groups(out / f"{name}.h5", keys)]
     return found
-
-
-@case
-def committed_type(out):
-    with h5py.File(out / "a.h5", "w") as file:
-        file["kind"] = np.dtype(">f4")
-        file.create_dataset("s/x", data=np.arange(5), dtype=file["kind"])
-    return groups(out / "a.h5", ["s"])
-
-
-def row_samples(path, names):
-    with h5py.File(path, "r") as file:
-        arrays = {name: file[name][()] for name in names}
-    rows = len(next(iter(arrays.values())))
-    return [(None, {name: np.asarray(a[row]) for name, a in arrays.items()}) for row in range(rows)]
 
 
 @case
@@ -359,82 +161,67 @@ def uneven(out):
     return groups(out / "a.h5", ["0", "1", "3", "5"])
 
 
-@contextmanager
-def refused_file(out, name):
-    with h5py.File(out / f"{name}.h5", "w") as file:
-        group = file.create_group("s")
-        group["ok"] = floats(3)
-        yield group
+def with_old_layouts(path):
+    """Rewrites the layouts of a file as HDF5 before 1.6.3 wrote them. Returns how many."""
+    raw = bytearray(path.read_bytes())
+    changed = 0
+    with h5py.File(path, "r") as file:
+        sets = [file["s"][name] for name in file["s"]]
+        wanted = [(made.id.get_offset(), made.shape, made.chunks, made.dtype) for made in sets]
+    at = 0
+    # Version 1 headers: kind, length, flags, three zeros, then the layout.
+    while (at := raw.find(b"\x08\x00\x18\x00\x00\x00\x00\x00\x03", at + 1)) > 0:
+        kind, body = raw[at + 9], at + 8
+        if kind == 1:
+            address, length = bytes(raw[body + 2 : body + 10]), raw[body + 10]
+            rows = [
+                shape for offset, shape, *_ in wanted if offset == int.from_bytes(address, "little")
+            ]
+            dims = rows[0] if rows else (length,)
+            sizes = b"".join(n.to_bytes(4, "little") for n in dims)
+        elif kind == 2:
+            rank = raw[body + 2]
+            address = bytes(raw[body + 3 : body + 11])
+            sizes = bytes(raw[body + 11 : body + 11 + 4 * rank])
+            dims = [0] * rank
+        else:
+            continue
+        old = bytes([1 + changed % 2, len(dims), kind, 0, 0, 0, 0, 0]) + address + sizes
+        assert len(old) <= 24, "no room for the old form"
+        raw[body : body + 24] = old.ljust(24, b"\0")
+        changed += 1
+    path.write_bytes(raw)
+    return changed
 
 
 @case
-def refused(out):
-    """One file for each feature that is refused."""
-    with refused_file(out, "vlen") as group:
-        group.create_dataset("x", data=["a", "bb"])
-    with refused_file(out, "vlen_ints") as group:
-        group.create_dataset("x", (2,), h5py.vlen_dtype("i4"))
-    with refused_file(out, "compound") as group:
-        group["x"] = np.zeros(3, [("a", "i4"), ("b", "f4")])
-    with refused_file(out, "complex") as group:
-        group["x"] = np.zeros(3, "c8")
-    with refused_file(out, "reference") as group:
-        group.create_dataset("x", data=[group.ref], dtype=h5py.ref_dtype)
-    with refused_file(out, "enum") as group:
-        group.create_dataset("x", (3,), h5py.enum_dtype({"RED": 0, "BLUE": 1}, "i1"))
-    with refused_file(out, "array") as group:
-        group.create_dataset("x", (3,), np.dtype(("f4", (2,))))
-        space = h5py.h5s.create_simple((3,))
-        kind = h5py.h5t.array_create(h5py.h5t.IEEE_F32LE, (2,))
-        del group["x"]
-        h5py.h5d.create(group.id, b"x", kind, space)
-    with refused_file(out, "scale_offset") as group:
-        group.create_dataset("x", (30,), "i4", chunks=(10,), scaleoffset=0)
-    with refused_file(out, "date") as group:
-        group.create_dataset("x", data=np.zeros(3, "M8[ns]").astype(h5py.opaque_dtype("M8[ns]")))
-    with refused_file(out, "null") as group:
-        group["x"] = h5py.Empty("f4")
-    with refused_file(out, "external_link") as group:
-        group["x"] = h5py.ExternalLink("vlen.h5", "/s/ok")
-    with refused_file(out, "external_data") as group:
-        group.create_dataset("x", (3,), "f4", external=[(str(out / "raw.bin"), 0, 12)])
-    with refused_file(out, "virtual") as group:
-        layout = h5py.VirtualLayout((3,), "f4")
-        layout[...] = h5py.VirtualSource(group["ok"])
-        group.create_virtual_dataset("x", layout)
-    with refused_file(out, "bits") as group:
-        kind = h5py.h5t.STD_I32LE.copy()
-        kind.set_precision(17)
-        h5py.h5d.create(group.id, b"x", kind, h5py.h5s.create_simple((3,)))
-    with refused_file(out, "bfloat") as group:
-        kind = h5py.h5t.IEEE_F32LE.copy()
-        kind.set_fields(15, 7, 8, 0, 7)
-        kind.set_size(2)
-        h5py.h5d.create(group.id, b"x", kind, h5py.h5s.create_simple((3,)))
-    with refused_file(out, "space_padded") as group:
-        kind = h5py.h5t.FORTRAN_S1.copy()
-        kind.set_size(4)
-        h5py.h5d.create(group.id, b"x", kind, h5py.h5s.create_simple((3,)))
-    with refused_file(out, "never_filled") as group:
-        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        plist.set_chunk((2,))
-        plist.set_fill_time(h5py.h5d.FILL_TIME_NEVER)
-        h5py.h5d.create(group.id, b"x", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((6,)), plist)
-    with refused_file(out, "plugin") as group:
-        plist = h5py.h5p.create(h5py.h5p.DATASET_CREATE)
-        plist.set_chunk((2,))
-        plist.set_filter(32015, h5py.h5z.FLAG_OPTIONAL, ())
-        h5py.h5d.create(group.id, b"x", h5py.h5t.IEEE_F32LE, h5py.h5s.create_simple((6,)), plist)
-    with refused_file(out, "dangling") as group:
-        group["x"] = h5py.SoftLink("/nowhere")
-    with refused_file(out, "soft_bomb") as group:
-        group["l0"] = h5py.SoftLink("/s")
-        for number in range(1, 15):
-            group[f"l{number}"] = h5py.SoftLink("/s" + f"/l{number - 1}" * 20)
-        group["x"] = h5py.SoftLink("/s/l14")
-    with refused_file(out, "soft_circle") as group:
-        group["x"] = h5py.SoftLink("/s/y")
-        group["y"] = h5py.SoftLink("/s/x")
+def old_layouts(out):
+    with h5py.File(out / "a.h5", "w", libver="earliest") as file:
+        group = file.create_group("s")
+        group["one"] = floats(9)
+        group["two"] = smooth(7, 3)
+        group.create_dataset("chunked", data=smooth(40), chunks=(16,), compression="gzip")
+        group.create_dataset("sparse", (40,), "<i2", chunks=(16,), fillvalue=4)[20:22] = 1
+    assert with_old_layouts(out / "a.h5") == 4
+    return groups(out / "a.h5", ["s"])
+
+
+@case
+def swmr(out):
+    """A file whose writer lets others read; it stays marked, since its writer never closes it."""
+    child = os.fork()
+    if child == 0:
+        file = h5py.File(out / "a.h5", "w", libver="latest")
+        made = file.create_dataset("s/x", (0, 3), "<f4", maxshape=(None, 3), chunks=(4, 3))
+        file.create_dataset("s/y", data=smooth(5))
+        file.swmr_mode = True
+        made.resize((10, 3))
+        made[...] = np.arange(30).reshape(10, 3)
+        file.flush()
+        os._exit(0)
+    os.waitpid(child, 0)
+    with h5py.File(out / "a.h5", "r", libver="latest", swmr=True) as file:
+        return [("s", {name: file["s"][name][()] for name in ["x", "y"]})]
 
 
 @case

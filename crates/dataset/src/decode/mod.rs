@@ -4,11 +4,21 @@
 //! filters of one stored chunk and copies what the field holds of it. Where chunks are absent from
 //! the file ([`Rows::chunk_count`] says how many there could be), [`Rows::fill`] goes first.
 
+mod bits;
+mod bitshuffle;
+mod blosc;
+mod blosclz;
 mod copy;
 mod filters;
 mod fletcher;
+mod inflate;
 mod lzf;
+mod member;
+mod nbit;
+mod scale_offset;
 mod shuffle;
+mod stages;
+mod szip;
 
 use crate::DecodeError;
 use crate::index::ChunkLayout;
@@ -117,7 +127,7 @@ impl Rows<'_> {
                 grid.chunks
             )));
         }
-        let pipeline = Pipeline::new(&self.layout.filters, filter_mask, chunk_bytes)?;
+        let pipeline = Pipeline::new(self.layout, self.element_size, filter_mask, chunk_bytes)?;
         let overlap = Overlap::of(self, grid_index);
         // Decoding straight into the field saves a copy and a buffer.
         let whole = overlap.and_then(|overlap| overlap.whole_chunk(self.element_size));

@@ -89,12 +89,10 @@ impl Grid {
         if layout.filters.len() > ChunkLayout::MAX_FILTERS {
             return Err(format!("{} filters, over 32", layout.filters.len()));
         }
-        if layout
-            .filters
-            .contains(&Filter::Shuffle { element_size: 0 })
-        {
-            return Err("shuffle of elements of 0 bytes".to_owned());
+        if let Some(fault) = layout.filters.iter().find_map(Filter::fault) {
+            return Err(fault);
         }
+        check_members(layout)?;
         if layout.fill_value.len() > usize::from(u16::MAX) {
             return Err(format!("fill value has {} bytes", layout.fill_value.len()));
         }
@@ -114,6 +112,21 @@ impl Grid {
     pub(crate) fn chunk_bytes(&self, element_size: u16) -> Option<u32> {
         self.chunk_elements.checked_mul(element_size.into())
     }
+}
+
+/// The member of a compound type is taken last, from elements that lie in a chunk as a whole.
+fn check_members(layout: &ChunkLayout) -> Result<(), String> {
+    for (nth, filter) in layout.filters.iter().enumerate() {
+        let Filter::Member(member) = filter else {
+            continue;
+        };
+        let inner = layout.array_shape.len().checked_sub(member.axes.into());
+        let whole = inner.is_some_and(|at| layout.array_shape[at..] == layout.chunk_shape[at..]);
+        if nth != 0 || !whole {
+            return Err(format!("the filter {filter:?} cannot be number {nth} here"));
+        }
+    }
+    Ok(())
 }
 
 /// Rows of a chunked array that a field of this shape holds.

@@ -5,6 +5,7 @@
 
 mod build;
 pub(crate) mod check;
+mod filter;
 mod format;
 mod keys;
 mod read;
@@ -17,6 +18,7 @@ mod view;
 mod write;
 
 pub use build::IndexBuilder;
+pub use filter::{Bitshuffle, BitshuffleCodec, Filter, Member, NBit, ScaleOffset, Szip};
 pub use read::{Index, Segment};
 pub use sample::{Chunk, Chunks, Field, Sample};
 pub use shape::Shape;
@@ -53,27 +55,6 @@ impl ChunkLayout {
     pub const MAX_RANK: usize = 32;
     /// Most filters: as many as a mask has bits.
     pub const MAX_FILTERS: usize = 32;
-}
-
-/// One stage of a chunk's filter pipeline.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Filter {
-    /// zlib stream (HDF5 filter 1).
-    Deflate,
-    /// Bytes of elements of this size, transposed (HDF5 filter 2).
-    Shuffle {
-        /// Bytes of one element.
-        element_size: u32,
-    },
-    /// Four bytes of checksum at the end (HDF5 filter 3).
-    Fletcher32,
-    /// LZF stream (HDF5 filter 32000).
-    Lzf,
-    /// Deflate stream without a frame, as zip archives have it (not a filter of HDF5).
-    RawDeflate {
-        /// Bytes at the start of what it holds that are not part of the chunk: a header.
-        skipped: u32,
-    },
 }
 
 /// Where one field of one sample lies, as given to the builder.

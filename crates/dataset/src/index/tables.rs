@@ -5,13 +5,6 @@ use super::format::damaged;
 use super::{ChunkLayout, FieldSpec, Filter};
 use crate::{DType, IndexError};
 
-const DEFLATE: u32 = 1;
-const SHUFFLE: u32 = 2;
-const FLETCHER32: u32 = 3;
-const LZF: u32 = 32_000;
-/// Beyond the 16 bits that HDF5 has for its filters.
-const RAW_DEFLATE: u32 = 65_537;
-
 pub(super) fn encode_fields(fields: &[FieldSpec]) -> Vec<u8> {
     let mut out = Vec::new();
     for field in fields {
@@ -75,13 +68,7 @@ pub(super) fn encode_layouts(layouts: &[ChunkLayout]) -> Vec<u8> {
             out.extend(dim.to_le_bytes());
         }
         for filter in &layout.filters {
-            let (id, parameter) = match *filter {
-                Filter::Deflate => (DEFLATE, 0),
-                Filter::Shuffle { element_size } => (SHUFFLE, element_size),
-                Filter::Fletcher32 => (FLETCHER32, 0),
-                Filter::Lzf => (LZF, 0),
-                Filter::RawDeflate { skipped } => (RAW_DEFLATE, skipped),
-            };
+            let (id, parameter) = filter.encode();
             out.extend(id.to_le_bytes());
             out.extend(parameter.to_le_bytes());
         }
@@ -121,15 +108,11 @@ fn decode_layout(input: &mut Input<'_>) -> Result<ChunkLayout, IndexError> {
     };
     let (array_shape, chunk_shape) = (dims()?, dims()?);
     let filters = (0..filter_count)
-        .map(|_| match (input.u32()?, input.u32()?) {
-            (DEFLATE, 0) => Ok(Filter::Deflate),
-            (SHUFFLE, element_size) => Ok(Filter::Shuffle { element_size }),
-            (FLETCHER32, 0) => Ok(Filter::Fletcher32),
-            (LZF, 0) => Ok(Filter::Lzf),
-            (RAW_DEFLATE, skipped) => Ok(Filter::RawDeflate { skipped }),
-            (id, parameter) => Err(damaged(format!(
-                "filter {id} with parameter {parameter} is unknown"
-            ))),
+        .map(|_| {
+            let (id, parameter) = (input.u32()?, input.u32()?);
+            Filter::decode(id, parameter).ok_or_else(|| {
+                damaged(format!("filter {id} with parameter {parameter} is unknown"))
+            })
         })
         .collect::<Result<_, _>>()?;
     Ok(ChunkLayout {

@@ -5,12 +5,14 @@ use forebay_dataset::index::{ChunkLayout, StoredChunk};
 use hdf5_reader::storage::Storage;
 
 use super::chunks::Grid;
-use super::dtype::byte_len;
+use super::dtype::{Kind, Type, byte_len};
+use super::filters;
 use super::header::{Header, kind};
 use super::messages::{self, Fill, Layout, Space};
-use super::{H5File, H5Result, Object, Remedy, damaged, dtype, unsupported};
+use super::part::Stored;
+use super::{H5File, H5Result, Object, Remedy, damaged, unsupported};
 
-/// A data set, as the index needs it.
+/// A field of a sample, as the index needs it: a data set, or a member of one.
 #[derive(Clone, Debug)]
 pub(crate) struct Array {
     pub(crate) dtype: DType,
@@ -32,16 +34,46 @@ pub(crate) enum ArrayStorage {
 }
 
 impl H5File {
-    /// What the data set `object` holds and where.
-    pub(crate) fn array(&self, object: &Object) -> H5Result<Array> {
+    /// What the data set `object` holds and where: one array, or one for each member of its
+    /// compound type. Each comes with what its name has behind that of the data set (nothing, or
+    /// `/member`); those that are not `wanted` by that are left out.
+    pub(crate) fn arrays(
+        &self,
+        object: &Object,
+        wanted: impl Fn(&str) -> bool,
+    ) -> H5Result<Vec<(String, Array)>> {
         let header = &object.header;
+        let element = Type::parse(&self.required(header, kind::DATATYPE, "data type")?)?;
+        let mut leaves = element.leaves();
+        leaves.retain(|leaf| wanted(&leaf.suffix));
+        // Before anything else: a type that is refused is what a user can do something about.
+        for leaf in &leaves {
+            leaf.of.dtype()?;
+        }
+        if leaves.is_empty() {
+            return Ok(Vec::new());
+        }
+        let body = self.required(header, kind::DATASPACE, "data space")?;
+        let space = messages::space(&body, self.length_size)?;
+        let stored = self.stored(header, &element, &space)?;
+        let part = |leaf: super::dtype::Leaf| {
+            let array = stored.part(&element, &leaf, &space)?;
+            Ok((leaf.suffix, array))
+        };
+        leaves.into_iter().map(part).collect()
+    }
+
+    fn stored(&self, header: &Header, element: &Type, space: &Space) -> H5Result<Stored> {
         if header.find(kind::EXTERNAL_FILES).is_some() {
             return unsupported("data in external files", Remedy::Convert);
         }
-        let dtype = dtype::parse(&self.required(header, kind::DATATYPE, "data type")?)?;
-        let body = self.required(header, kind::DATASPACE, "data space")?;
-        let space = messages::space(&body, self.length_size)?;
-        let bytes = byte_len(&space.dims, dtype.size())?;
+        let Ok(size) = u16::try_from(element.size) else {
+            return unsupported(
+                format!("elements of {} bytes", element.size),
+                Remedy::Convert,
+            );
+        };
+        let bytes = byte_len(&space.dims, size)?;
         let Some(message) = header.find(kind::LAYOUT) else {
             return damaged("a data set has no layout");
         };
@@ -49,20 +81,21 @@ impl H5File {
         let run = match layout {
             Layout::Compact { at, len } => Some((header.body_address(message) + at as u64, len)),
             Layout::Contiguous { address, len } => address.map(|address| (address, len)),
-            Layout::Chunked { .. } => {
-                let storage = self.chunked(header, layout, dtype, &space)?;
-                return Ok(array(dtype, space, storage));
-            }
+            Layout::Chunked { .. } => return self.chunked(header, layout, element, size, space),
         };
         if header.find(kind::FILTERS).is_some() {
             return damaged("a data set without chunks has filters");
         }
-        let storage = match run {
-            _ if bytes == 0 => ArrayStorage::Contiguous { offset: 0 },
-            Some(run) => self.contiguous(run, bytes)?,
-            None => self.unwritten(header, dtype, &space)?,
-        };
-        Ok(array(dtype, space, storage))
+        if let Kind::Narrow(_, narrow) = &element.kind {
+            filters::check(&[], Some(*narrow), &[])?;
+        }
+        match run {
+            _ if bytes == 0 => Ok(Stored::Nothing),
+            Some(run) => self.run(run, bytes),
+            None => Ok(Stored::Unwritten {
+                fill: self.fill_bytes(header, size)?,
+            }),
+        }
     }
 
     fn required(&self, header: &Header, wanted: u16, name: &str) -> H5Result<Vec<u8>> {
@@ -72,7 +105,7 @@ impl H5File {
         }
     }
 
-    fn contiguous(&self, (address, len): (u64, u64), wanted: u64) -> H5Result<ArrayStorage> {
+    fn run(&self, (address, len): (u64, u64), wanted: u64) -> H5Result<Stored> {
         if len < wanted {
             return damaged(format!("it stores {len} bytes, its shape needs {wanted}"));
         }
@@ -82,27 +115,8 @@ impl H5File {
                 "its bytes lie outside the file: {wanted} bytes at {address}"
             ));
         }
-        Ok(ArrayStorage::Contiguous {
+        Ok(Stored::Run {
             offset: self.base + address,
-        })
-    }
-
-    /// A data set that nothing was written to: no chunk of it is there, so it reads as the fill
-    /// value.
-    fn unwritten(&self, header: &Header, dtype: DType, space: &Space) -> H5Result<ArrayStorage> {
-        let shape = if space.dims.is_empty() {
-            vec![1]
-        } else {
-            space.dims.clone()
-        };
-        Ok(ArrayStorage::Chunked {
-            layout: ChunkLayout {
-                array_shape: shape.clone(),
-                chunk_shape: shape,
-                filters: Vec::new(),
-                fill_value: self.fill_bytes(header, dtype)?,
-            },
-            chunks: Vec::new(),
         })
     }
 
@@ -110,9 +124,10 @@ impl H5File {
         &self,
         header: &Header,
         layout: Layout,
-        dtype: DType,
+        element: &Type,
+        size: u16,
         space: &Space,
-    ) -> H5Result<ArrayStorage> {
+    ) -> H5Result<Stored> {
         let Layout::Chunked {
             dims,
             index,
@@ -122,41 +137,46 @@ impl H5File {
         else {
             return damaged("its layout is not chunked");
         };
+        let narrow = match &element.kind {
+            Kind::Narrow(_, narrow) => Some(*narrow),
+            _ => None,
+        };
         let filters = match header.resolved(self, kind::FILTERS)? {
-            Some(body) => messages::filters(&body, dtype.size())?,
+            Some(body) => filters::filters(&body, size, narrow)?,
             None => Vec::new(),
         };
-        let grid = Grid::new(space, &dims, dtype.size(), !filters.is_empty())?;
+        let grid = Grid::new(space, &dims, size, !filters.is_empty())?;
         if edges_unfiltered && grid.filtered && grid.has_partial_chunks() {
             return unsupported("chunks left unfiltered at the edges", Remedy::Repack);
         }
+        if space.dims.contains(&0) {
+            return Ok(Stored::Nothing);
+        }
         let chunks = match address {
-            Some(address) if !space.dims.contains(&0) => {
-                grid.stored_chunks(self, index, address, space)?
-            }
-            _ => Vec::new(),
+            Some(address) => grid.stored_chunks(self, index, address, space)?,
+            None => Vec::new(),
         };
-        let fill_value = if chunks.len() as u64 == grid.len() {
+        filters::check(&filters, narrow, &chunks)?;
+        let uses_fill =
+            |filter: &_| matches!(filter, forebay_dataset::index::Filter::ScaleOffset(_));
+        let fill = if chunks.len() as u64 == grid.len() && !filters.iter().any(uses_fill) {
             Vec::new()
         } else {
-            self.fill_bytes(header, dtype)?
+            self.fill_bytes(header, size)?
         };
-        if space.dims.contains(&0) {
-            return Ok(ArrayStorage::Contiguous { offset: 0 });
+        if narrow.is_some() && !fill.is_empty() {
+            return unsupported("a fill value of a part of the bits", Remedy::Convert);
         }
-        Ok(ArrayStorage::Chunked {
-            layout: ChunkLayout {
-                array_shape: space.dims.clone(),
-                chunk_shape: grid.chunk_shape.clone(),
-                filters,
-                fill_value,
-            },
+        Ok(Stored::Chunked {
+            chunk_shape: grid.chunk_shape,
+            filters,
             chunks,
+            fill,
         })
     }
 
     /// Bytes of the element that stands where nothing was written; empty means zeros.
-    fn fill_bytes(&self, header: &Header, dtype: DType) -> H5Result<Vec<u8>> {
+    fn fill_bytes(&self, header: &Header, size: u16) -> H5Result<Vec<u8>> {
         let fill = match header.resolved(self, kind::FILL_VALUE)? {
             Some(body) => messages::fill(&body)?,
             None => match header.resolved(self, kind::FILL_VALUE_OLD)? {
@@ -167,11 +187,10 @@ impl H5File {
         match fill {
             Fill::Default => Ok(Vec::new()),
             Fill::Value(bytes) if bytes.iter().all(|byte| *byte == 0) => Ok(Vec::new()),
-            Fill::Value(bytes) if bytes.len() == usize::from(dtype.size()) => Ok(bytes),
+            Fill::Value(bytes) if bytes.len() == usize::from(size) => Ok(bytes),
             Fill::Value(bytes) => damaged(format!(
-                "its fill value has {} bytes, its elements {}",
+                "its fill value has {} bytes, its elements {size}",
                 bytes.len(),
-                dtype.size()
             )),
             Fill::Undefined => unsupported(
                 "a part that was never written, with no fill value",
@@ -183,13 +202,5 @@ impl H5File {
     /// Bytes of the file that lie behind its superblock.
     pub(super) fn stored_len(&self) -> u64 {
         self.storage.len()
-    }
-}
-
-fn array(dtype: DType, space: Space, storage: ArrayStorage) -> Array {
-    Array {
-        dtype,
-        dims: space.dims,
-        storage,
     }
 }

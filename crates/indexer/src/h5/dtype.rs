@@ -1,43 +1,160 @@
-//! Data type messages: exactly the types that numpy has under the same bytes.
+//! Data type messages: what of an element numpy has under the same bytes.
 
 use forebay_dataset::DType;
 
 use super::cursor::Fields;
+use super::filters::Narrow;
 use super::{H5Error, H5Result, Remedy, damaged, unsupported};
 
-/// The numpy type whose elements have the same bytes, or a refusal by name.
-pub(super) fn parse(body: &[u8]) -> H5Result<DType> {
-    let mut fields = Fields::new(body, "data type");
-    let first = fields.uint(4)?;
-    let size = fields.u32()?;
-    let (class, version, flags) = (first as u8 & 15, first as u8 >> 4, (first >> 8) as u32);
-    match class {
-        0 => integer(&mut fields, flags, size),
-        1 => float(&mut fields, flags, size),
-        3 => text(flags, size),
-        5 => opaque(flags, size),
-        8 => boolean(&mut fields, version, flags, size),
-        other => refuse(match other {
-            2 => "a time type",
-            4 => "a bit field type",
-            6 => "a compound type",
-            7 => "a reference type",
-            9 => "a variable-length type",
-            10 => "an array type",
-            11 => "a complex type",
-            _ => return unsupported(format!("data type class {other}"), Remedy::Convert),
-        }),
+/// Types inside each other; more is a file that refers to itself.
+const MAX_DEPTH: usize = 16;
+
+/// A type: what its elements are made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Type {
+    /// Bytes of an element.
+    pub(super) size: u32,
+    pub(super) kind: Kind,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// The numpy type whose elements have the same bytes.
+    Plain(DType),
+    /// Integers that use a part of their bits.
+    Narrow(DType, Narrow),
+    /// Elements of one type, along some axes.
+    Array {
+        dims: Vec<u64>,
+        of: Box<Type>,
+    },
+    Compound(Vec<Member>),
+    /// Elements of one type, as many as each element says; text if they are bytes of text.
+    Variable {
+        of: Box<Type>,
+        text: bool,
+    },
+    /// A type that is not read, in words.
+    Refused(String),
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Member {
+    name: String,
+    offset: u32,
+    of: Type,
+}
+
+/// A part of each element that is a field of its own: all of it, or a member of a compound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Leaf {
+    /// What its field is called behind the name of the data set: nothing, or `/member`.
+    pub(super) suffix: String,
+    /// First byte in the element.
+    pub(super) offset: u32,
+    /// Axes inside the element.
+    pub(super) axes: Vec<u64>,
+    /// No array and no compound.
+    pub(super) of: Type,
+}
+
+impl Type {
+    /// The type of a message.
+    pub(super) fn parse(body: &[u8]) -> H5Result<Self> {
+        parse(&mut Fields::new(body, "data type"), 0)
+    }
+
+    /// The parts that become fields.
+    pub(super) fn leaves(&self) -> Vec<Leaf> {
+        let mut leaves = Vec::new();
+        self.add_leaves("", 0, &mut leaves);
+        leaves
+    }
+
+    fn add_leaves(&self, suffix: &str, offset: u32, leaves: &mut Vec<Leaf>) {
+        if let Kind::Compound(members) = &self.kind {
+            for member in members {
+                let suffix = format!("{suffix}/{}", member.name);
+                let offset = offset.saturating_add(member.offset);
+                member.of.add_leaves(&suffix, offset, leaves);
+            }
+            return;
+        }
+        let (mut axes, mut of) = (Vec::new(), self);
+        while let Kind::Array { dims, of: inner } = &of.kind {
+            axes.extend(dims);
+            of = inner;
+        }
+        let mut of = of.clone();
+        match of.kind {
+            Kind::Compound(_) => of.kind = refused("an array of compounds"),
+            // The decoder makes whole numbers of whole elements only.
+            Kind::Narrow(_, narrow) if !(suffix.is_empty() && axes.is_empty()) => {
+                of.kind = refused(format!("a member of {} bits", narrow.bits));
+            }
+            _ => {}
+        }
+        leaves.push(Leaf {
+            suffix: suffix.to_owned(),
+            offset,
+            axes,
+            of,
+        });
+    }
+
+    /// The bytes of an element that are `leaf`.
+    pub(super) fn dtype(&self) -> H5Result<DType> {
+        match &self.kind {
+            Kind::Plain(dtype) | Kind::Narrow(dtype, _) => Ok(*dtype),
+            Kind::Variable { .. } => unsupported("a variable-length type", Remedy::Flatten),
+            Kind::Refused(what) => unsupported(what.clone(), Remedy::Convert),
+            Kind::Array { .. } | Kind::Compound(_) => {
+                unsupported("a type of several parts", Remedy::Convert)
+            }
+        }
     }
 }
 
-fn refuse(what: &str) -> H5Result<DType> {
-    unsupported(what, Remedy::Convert)
+fn parse(fields: &mut Fields<'_>, depth: usize) -> H5Result<Type> {
+    if depth > MAX_DEPTH {
+        return damaged("its types lie inside each other without end");
+    }
+    let first = fields.uint(4)?;
+    let size = fields.u32()?;
+    let (class, version, flags) = (first as u8 & 15, first as u8 >> 4, (first >> 8) as u32);
+    let kind = match class {
+        0 => integer(fields, flags, size)?,
+        1 => float(fields, flags, size)?,
+        2 => {
+            fields.skip(2)?;
+            refused("a time type")
+        }
+        3 => text(flags, size),
+        4 => bits(fields, flags, size)?,
+        5 => opaque(fields, flags, size)?,
+        6 => compound(fields, version, flags, size, depth)?,
+        7 => refused("a reference type"),
+        8 => enumeration(fields, version, flags, size, depth)?,
+        9 => Kind::Variable {
+            of: Box::new(parse(fields, depth + 1)?),
+            text: flags & 15 == 1,
+        },
+        10 => array(fields, version, depth)?,
+        11 => complex(&parse(fields, depth + 1)?, size),
+        other => return unsupported(format!("data type class {other}"), Remedy::Convert),
+    };
+    Ok(Type { size, kind })
 }
 
-fn named(order: char, kind: char, size: u32) -> H5Result<DType> {
-    format!("{order}{kind}{size}")
-        .parse()
-        .or_else(|_| unsupported(format!("elements of {size} bytes"), Remedy::Convert))
+fn refused(what: impl Into<String>) -> Kind {
+    Kind::Refused(what.into())
+}
+
+fn named(order: char, kind: char, size: u32) -> Kind {
+    match format!("{order}{kind}{size}").parse() {
+        Ok(dtype) => Kind::Plain(dtype),
+        Err(_) => refused(format!("elements of {size} bytes")),
+    }
 }
 
 const fn order(flags: u32, size: u32) -> char {
@@ -48,19 +165,41 @@ const fn order(flags: u32, size: u32) -> char {
     }
 }
 
-fn integer(fields: &mut Fields<'_>, flags: u32, size: u32) -> H5Result<DType> {
-    let (offset, precision) = (fields.u16()?, fields.u16()?);
-    if !matches!(size, 1 | 2 | 4 | 8) || offset != 0 || u32::from(precision) != size * 8 {
-        return unsupported(
-            format!("an integer type of {precision} bits in {size} bytes"),
-            Remedy::Convert,
-        );
-    }
-    let kind = if flags & 8 == 0 { 'u' } else { 'i' };
-    named(order(flags, size), kind, size)
+fn integer(fields: &mut Fields<'_>, flags: u32, size: u32) -> H5Result<Kind> {
+    let (offset, precision) = (fields.u16()?, u32::from(fields.u16()?));
+    let signed = flags & 8 != 0;
+    let kind = named(order(flags, size), if signed { 'i' } else { 'u' }, size);
+    let Kind::Plain(dtype) = kind else {
+        return Ok(kind);
+    };
+    Ok(if offset == 0 && precision == size * 8 {
+        kind
+    } else if offset == 0 && (1..size * 8).contains(&precision) {
+        Kind::Narrow(
+            dtype,
+            Narrow {
+                bits: precision as u8,
+                signed,
+            },
+        )
+    } else {
+        refused(format!(
+            "an integer type of {precision} bits from bit {offset} of {size} bytes"
+        ))
+    })
 }
 
-fn float(fields: &mut Fields<'_>, flags: u32, size: u32) -> H5Result<DType> {
+/// Bit fields have the bytes of unsigned integers.
+fn bits(fields: &mut Fields<'_>, flags: u32, size: u32) -> H5Result<Kind> {
+    let (offset, precision) = (fields.u16()?, u32::from(fields.u16()?));
+    Ok(if offset == 0 && precision == size.saturating_mul(8) {
+        named(order(flags, size), 'u', size)
+    } else {
+        refused(format!("a bit field of {precision} bits in {size} bytes"))
+    })
+}
+
+fn float(fields: &mut Fields<'_>, flags: u32, size: u32) -> H5Result<Kind> {
     let mut layout = [0_u32; 7];
     layout[0] = u32::from(fields.u16()?);
     layout[1] = u32::from(fields.u16()?);
@@ -78,57 +217,171 @@ fn float(fields: &mut Fields<'_>, flags: u32, size: u32) -> H5Result<DType> {
     let sign_at = (flags >> 8) & 0xff;
     let implied_leading_one = (flags >> 4) & 3 == 2;
     let known_order = flags & 0x40 == 0;
-    if layout != ieee || sign_at != size * 8 - 1 || !implied_leading_one || !known_order {
-        return unsupported(
-            format!("a floating-point type of {size} bytes that is not IEEE 754"),
-            Remedy::Convert,
-        );
-    }
-    named(order(flags, size), 'f', size)
+    let standard = layout == ieee
+        && size.checked_mul(8).is_some_and(|bits| sign_at + 1 == bits)
+        && implied_leading_one
+        && known_order;
+    Ok(if standard {
+        named(order(flags, size), 'f', size)
+    } else {
+        refused(format!(
+            "a floating-point type of {size} bytes that is not IEEE 754"
+        ))
+    })
 }
 
-fn text(flags: u32, size: u32) -> H5Result<DType> {
+fn text(flags: u32, size: u32) -> Kind {
     match flags & 15 {
         0 | 1 => named('|', 'S', size),
-        2 => refuse("a string type padded with spaces"),
-        other => unsupported(format!("string padding {other}"), Remedy::Convert),
+        2 => refused("a string type padded with spaces"),
+        other => refused(format!("string padding {other}")),
     }
 }
 
-fn opaque(flags: u32, size: u32) -> H5Result<DType> {
+fn opaque(fields: &mut Fields<'_>, flags: u32, size: u32) -> H5Result<Kind> {
+    let tag = fields.bytes((flags & 0xff) as usize)?;
     // A tag gives the bytes a meaning that is not known here (h5py stores numpy's dates so).
-    if flags & 0xff == 0 {
+    Ok(if tag.iter().all(|byte| *byte == 0) {
         named('|', 'V', size)
     } else {
-        refuse("an opaque type with a tag")
-    }
+        refused("an opaque type with a tag")
+    })
 }
 
-/// The enumeration that h5py writes for numpy's booleans; any other is refused.
-fn boolean(fields: &mut Fields<'_>, version: u8, flags: u32, size: u32) -> H5Result<DType> {
+/// Numbers, or the booleans that h5py writes for numpy's.
+fn enumeration(
+    fields: &mut Fields<'_>,
+    version: u8,
+    flags: u32,
+    size: u32,
+    depth: usize,
+) -> H5Result<Kind> {
     let members = flags & 0xffff;
-    let mut base = Fields::new(fields.bytes(12)?, "enumeration");
-    let base_class = base.uint(4)? as u8 & 15;
-    let base_size = base.u32()?;
-    if members != 2 || base_class != 0 || base_size != 1 || size != 1 {
-        return refuse("an enumeration");
+    let base = parse(fields, depth + 1)?;
+    if base.size != size {
+        return damaged(format!(
+            "its enumeration has {size} bytes, the numbers of it {}",
+            base.size
+        ));
     }
     let mut names = Vec::new();
     for _ in 0..members {
-        let name = fields.text()?;
-        if version < 3 {
-            // Older versions pad a name with its zero to a multiple of eight bytes.
-            fields.skip((name.len() + 1).next_multiple_of(8) - (name.len() + 1))?;
-        }
-        names.push(name);
+        names.push(name(fields, version)?);
     }
-    let values = fields.bytes(2)?;
-    let mut pairs: Vec<_> = names.into_iter().zip(values.iter().copied()).collect();
+    let mut pairs = Vec::new();
+    for name in names {
+        pairs.push((name, fields.bytes(size as usize)?));
+    }
     pairs.sort_unstable();
-    if pairs == [(b"FALSE".as_slice(), 0), (b"TRUE".as_slice(), 1)] {
+    let boolean = size == 1 && pairs == [(&b"FALSE"[..], &[0][..]), (b"TRUE", &[1])];
+    Ok(if boolean {
         named('|', 'b', 1)
     } else {
-        refuse("an enumeration")
+        base.kind
+    })
+}
+
+/// Names of members and of numbers: before version 3 padded, with their zero, to eight bytes.
+fn name<'a>(fields: &mut Fields<'a>, version: u8) -> H5Result<&'a [u8]> {
+    let name = fields.text()?;
+    if version < 3 {
+        fields.skip((name.len() + 1).next_multiple_of(8) - (name.len() + 1))?;
+    }
+    Ok(name)
+}
+
+fn compound(
+    fields: &mut Fields<'_>,
+    version: u8,
+    flags: u32,
+    size: u32,
+    depth: usize,
+) -> H5Result<Kind> {
+    let mut members = Vec::new();
+    for _ in 0..flags & 0xffff {
+        let member = member(fields, version, size, depth)?;
+        if u64::from(member.offset) + u64::from(member.of.size) > u64::from(size) {
+            return damaged(format!("its member `{}` has no room", member.name));
+        }
+        members.push(member);
+    }
+    if let [real, imaginary] = &members[..]
+        && (real.name.as_str(), imaginary.name.as_str()) == ("r", "i")
+        && (real.offset, imaginary.offset) == (0, real.of.size)
+        && real.of == imaginary.of
+        && let kind @ Kind::Plain(_) = complex(&real.of, size)
+    {
+        return Ok(kind);
+    }
+    Ok(Kind::Compound(members))
+}
+
+fn member(fields: &mut Fields<'_>, version: u8, size: u32, depth: usize) -> H5Result<Member> {
+    let name = match std::str::from_utf8(name(fields, version)?) {
+        Ok(name) => name.to_owned(),
+        Err(_) => return damaged("a member of its type has a name that is not UTF-8"),
+    };
+    let offset = if version < 3 {
+        fields.u32()?
+    } else {
+        let width = (4 - size.leading_zeros() / 8).max(1);
+        fields.uint(width as u8)? as u32
+    };
+    if version != 1 {
+        let of = parse(fields, depth + 1)?;
+        return Ok(Member { name, offset, of });
+    }
+    // The first version has axes here, and no array type.
+    let rank = usize::from(fields.u8()?);
+    fields.skip(11)?;
+    let dims = [fields.u32()?, fields.u32()?, fields.u32()?, fields.u32()?];
+    let of = parse(fields, depth + 1)?;
+    if rank == 0 {
+        return Ok(Member { name, offset, of });
+    }
+    let Some(dims) = dims.get(..rank) else {
+        return damaged(format!("its member `{name}` has {rank} axes"));
+    };
+    let of = array_of(dims.iter().map(|dim| u64::from(*dim)).collect(), of)?;
+    Ok(Member { name, offset, of })
+}
+
+fn array(fields: &mut Fields<'_>, version: u8, depth: usize) -> H5Result<Kind> {
+    let rank = usize::from(fields.u8()?);
+    if version < 3 {
+        fields.skip(3)?;
+    }
+    let mut dims = Vec::with_capacity(rank);
+    for _ in 0..rank {
+        dims.push(u64::from(fields.u32()?));
+    }
+    if version < 3 {
+        fields.skip(4 * rank)?;
+    }
+    Ok(array_of(dims, parse(fields, depth + 1)?)?.kind)
+}
+
+fn array_of(dims: Vec<u64>, of: Type) -> H5Result<Type> {
+    let elements = byte_len(&dims, 1)?;
+    match u32::try_from(elements.saturating_mul(of.size.into())) {
+        Ok(size) if size > 0 => Ok(Type {
+            size,
+            kind: Kind::Array {
+                dims,
+                of: Box::new(of),
+            },
+        }),
+        _ => damaged(format!("its array type has the shape {dims:?}")),
+    }
+}
+
+fn complex(part: &Type, size: u32) -> Kind {
+    match &part.kind {
+        Kind::Plain(dtype) if dtype.kind() == 'f' && size == 2 * part.size => {
+            let order = dtype.to_string().chars().next().unwrap_or('|');
+            named(order, 'c', size)
+        }
+        _ => refused("a complex type"),
     }
 }
 

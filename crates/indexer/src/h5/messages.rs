@@ -1,9 +1,5 @@
 //! Data space, layout, filter and fill value messages of data sets.
 
-use forebay_dataset::index::Filter;
-use hdf5_reader::io::Cursor;
-use hdf5_reader::messages::filter_pipeline;
-
 use super::cursor::{Fields, address};
 use super::{H5Result, Remedy, damaged, unsupported};
 
@@ -50,7 +46,7 @@ pub(super) fn space(body: &[u8], length_size: u8) -> H5Result<Space> {
 pub(super) enum Layout {
     /// In the header, at this offset of the message.
     Compact { at: usize, len: u64 },
-    /// In one run; `None`: nothing was written yet.
+    /// In one run of at least so many bytes; `None`: nothing was written yet.
     Contiguous { address: Option<u64>, len: u64 },
     /// In chunks, found by an index.
     Chunked {
@@ -79,6 +75,9 @@ pub(super) enum ChunkIndex {
 pub(super) fn layout(body: &[u8], offset_size: u8, length_size: u8) -> H5Result<Layout> {
     let mut fields = Fields::new(body, "data layout");
     let version = fields.u8()?;
+    if version == 1 || version == 2 {
+        return layout_old(&mut fields, body.len(), offset_size);
+    }
     if !(3..=5).contains(&version) {
         return unsupported(format!("version {version} of data layouts"), Remedy::Repack);
     }
@@ -101,6 +100,45 @@ pub(super) fn layout(body: &[u8], offset_size: u8, length_size: u8) -> H5Result<
         3 => unsupported("a virtual data set", Remedy::Convert),
         class => unsupported(format!("data layout class {class}"), Remedy::Convert),
     }
+}
+
+/// What HDF5 wrote before version 1.6.3: a contiguous data set has no length of its own.
+fn layout_old(fields: &mut Fields<'_>, message_len: usize, offset_size: u8) -> H5Result<Layout> {
+    let rank = usize::from(fields.u8()?);
+    let class = fields.u8()?;
+    fields.skip(5)?;
+    if rank > MAX_RANK + 1 {
+        return damaged(format!("its layout has {rank} dimensions"));
+    }
+    let stored = match class {
+        0 => None,
+        _ => address(fields.uint(offset_size)?, offset_size),
+    };
+    let dims = (0..rank)
+        .map(|_| fields.u32())
+        .collect::<H5Result<Vec<_>>>()?;
+    Ok(match class {
+        0 => {
+            let len = fields.u32()?;
+            let at = message_len - fields.remaining();
+            fields.skip(len as usize)?;
+            Layout::Compact {
+                at,
+                len: len.into(),
+            }
+        }
+        1 => Layout::Contiguous {
+            address: stored,
+            len: u64::MAX,
+        },
+        2 => Layout::Chunked {
+            dims,
+            index: ChunkIndex::BTreeV1,
+            address: stored,
+            edges_unfiltered: false,
+        },
+        class => return unsupported(format!("data layout class {class}"), Remedy::Convert),
+    })
 }
 
 fn chunked_v3(fields: &mut Fields<'_>, offset_size: u8) -> H5Result<Layout> {
@@ -180,47 +218,6 @@ fn chunk_index(fields: &mut Fields<'_>, single_width: Option<u8>) -> H5Result<Ch
         }
         other => return unsupported(format!("chunk index type {other}"), Remedy::Repack),
     })
-}
-
-/// The filters of a pipeline, in the order of writing.
-pub(super) fn filters(body: &[u8], element: u16) -> H5Result<Vec<Filter>> {
-    let pipeline = filter_pipeline::parse(&mut Cursor::new(body), 8, 8, body.len())?;
-    if pipeline.filters.len() > 32 {
-        return damaged(format!("it has {} filters", pipeline.filters.len()));
-    }
-    let known = pipeline.filters.iter().map(|filter| match filter.id {
-        1 => Ok(Filter::Deflate),
-        2 => Ok(Filter::Shuffle {
-            element_size: match filter.client_data.first() {
-                Some(0) | None => u32::from(element),
-                Some(size) => *size,
-            },
-        }),
-        3 => Ok(Filter::Fletcher32),
-        32000 => Ok(Filter::Lzf),
-        id => unsupported(
-            format!("the filter {}", filter_name(id, filter.name.as_deref())),
-            Remedy::Repack,
-        ),
-    });
-    known.collect()
-}
-
-fn filter_name(id: u16, stored: Option<&str>) -> String {
-    let known = match id {
-        4 => "szip",
-        5 => "n-bit",
-        6 => "scale-offset",
-        307 => "bzip2",
-        32001 => "blosc",
-        32004 => "lz4",
-        32008 => "bitshuffle",
-        32013 => "zfp",
-        32015 => "zstd",
-        32026 => "blosc2",
-        _ => stored.map_or("of a plug-in", |name| name.trim_end_matches('\0')),
-    };
-    format!("{known} (number {id})")
 }
 
 /// What stands where nothing was written.

@@ -13,9 +13,11 @@ mod chunks;
 mod cursor;
 mod dataset;
 mod dtype;
+mod filters;
 mod header;
 mod links;
 mod messages;
+mod part;
 mod storage;
 
 use std::io;
@@ -50,6 +52,10 @@ pub(crate) enum Remedy {
     Repack,
     /// The file has to be completed by the program that writes it.
     Complete,
+    /// The same, or its state of now is taken.
+    Swmr,
+    /// `forebay flatten` decodes it.
+    Flatten,
 }
 
 impl Remedy {
@@ -57,7 +63,17 @@ impl Remedy {
         match self {
             Self::Convert => "convert the data set, or leave it out with `--fields`",
             Self::Repack => "rewrite the file with `h5repack`, or leave it out with `--fields`",
-            Self::Complete => "close the file in the program that writes it",
+            Self::Complete => {
+                "close the file in the program that writes it, or, if none does, clear its mark \
+                 with `h5clear -s`"
+            }
+            Self::Swmr => {
+                "close the file in the program that writes it, or index what it holds now with \
+                 `--swmr`"
+            }
+            Self::Flatten => {
+                "decode it once with `forebay flatten`, or leave it out with `--fields`"
+            }
         }
     }
 }
@@ -139,8 +155,11 @@ pub(crate) struct H5File {
 }
 
 impl H5File {
-    /// Opens `source`, `len` bytes long, whose superblock begins at `base`.
-    pub(crate) fn open(source: Arc<Source>, len: u64, base: u64) -> H5Result<Self> {
+    /// Opens `source`, `len` bytes long, whose superblock begins at `base`. With `swmr`, a file that
+    /// a single writer lets others read meanwhile is read as it stands.
+    pub(crate) fn open(source: Arc<Source>, len: u64, base: u64, swmr: bool) -> H5Result<Self> {
+        const OPEN_FOR_WRITING: u32 = 1;
+        const OTHERS_MAY_READ: u32 = 4;
         let storage = PagedFile::new(source, base, len);
         let superblock = Superblock::parse_from_storage(&storage)?;
         let (offset_size, length_size) = (superblock.offset_size, superblock.length_size);
@@ -150,15 +169,25 @@ impl H5File {
                 Remedy::Repack,
             );
         }
-        if superblock.eof_address > len {
+        let flags = match superblock.version {
+            3.. => superblock.consistency_flags,
+            _ => 0,
+        };
+        let shared = flags & OTHERS_MAY_READ != 0;
+        if flags & OPEN_FOR_WRITING != 0 && !(swmr && shared) {
+            // What was not flushed yet is missing.
+            let remedy = if shared {
+                Remedy::Swmr
+            } else {
+                Remedy::Complete
+            };
+            return unsupported("a file that is open for writing", remedy);
+        }
+        if superblock.eof_address > len && !shared {
             return damaged(format!(
                 "it is truncated: {len} bytes, and it says that it has {}",
                 superblock.eof_address
             ));
-        }
-        // Bit 0 of version 3: open for writing; what was not flushed yet is missing.
-        if superblock.version >= 3 && superblock.consistency_flags & 1 != 0 {
-            return unsupported("a file that is open for writing", Remedy::Complete);
         }
         let root = superblock.root_object_header_address()?;
         Ok(Self {

@@ -53,6 +53,7 @@ fn object(len: usize) -> (Arc<OneObject>, Source) {
         path: "s3://b/x".into(),
         name: "x".to_owned(),
         superblock: None,
+        swmr: false,
         object: Some(InputObject {
             objects: objects.clone(),
             key: "x".to_owned(),

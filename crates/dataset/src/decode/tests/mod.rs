@@ -1,10 +1,11 @@
 //! Decoding against bytes that HDF5 wrote, against slow models, and against damage.
 
 mod golden;
+mod golden_filters;
 mod model;
 
 use super::*;
-use crate::index::Filter;
+use crate::index::{Bitshuffle, BitshuffleCodec, Filter};
 
 pub(super) fn layout(array: &[u64], chunk: &[u64], filters: &[Filter]) -> ChunkLayout {
     ChunkLayout {

@@ -112,7 +112,72 @@ fn apply(filter: Filter, data: &[u8]) -> Vec<u8> {
             encoder.finish().unwrap()
         }
         Filter::RawDeflate { skipped } => raw_deflated(skipped as usize, data),
+        Filter::Zstd => {
+            let mut out = vec![0; zstd_safe::compress_bound(data.len())];
+            let len = zstd_safe::compress(&mut out[..], data, 3).unwrap();
+            out.truncate(len);
+            out
+        }
+        Filter::Lz4 => lz4_encode(data),
+        Filter::Bitshuffle(settings) => bitshuffle_encode(settings, data),
+        _ => unreachable!("not in the strategy"),
     }
+}
+
+/// Blocks of 40 bytes.
+fn lz4_encode(data: &[u8]) -> Vec<u8> {
+    let mut out = [
+        &(data.len() as u64).to_be_bytes()[..],
+        &40_u32.to_be_bytes(),
+    ]
+    .concat();
+    for block in data.chunks(40) {
+        push_block(&mut out, block, lz4_flex::block::compress(block));
+    }
+    out
+}
+
+/// A block is stored as it is where compressing does not make it shorter.
+fn push_block(out: &mut Vec<u8>, block: &[u8], packed: Vec<u8>) {
+    let stored = if packed.len() < block.len() {
+        &packed
+    } else {
+        block
+    };
+    out.extend((stored.len() as u32).to_be_bytes());
+    out.extend(stored);
+}
+
+/// Blocks of 16 elements, each bit put where it belongs one by one.
+fn bitshuffle_encode(settings: Bitshuffle, data: &[u8]) -> Vec<u8> {
+    let size = usize::from(settings.element_size);
+    let mut out = Vec::new();
+    if settings.codec == BitshuffleCodec::Lz4 {
+        out.extend((data.len() as u64).to_be_bytes());
+        out.extend((16 * size as u32).to_be_bytes());
+    }
+    let whole = data.len() / (8 * size) * (8 * size);
+    for block in data[..whole].chunks(16 * size) {
+        let elements = block.len() / size;
+        let mut bits = vec![0_u8; block.len()];
+        for (nth, element) in block.chunks(size).enumerate() {
+            for (byte, value) in element.iter().enumerate() {
+                for bit in 0..8 {
+                    let at = (byte * 8 + bit) * elements + nth;
+                    bits[at / 8] |= (value >> bit & 1) << (at % 8);
+                }
+            }
+        }
+        if settings.codec == BitshuffleCodec::Lz4 {
+            let packed = lz4_flex::block::compress(&bits);
+            out.extend((packed.len() as u32).to_be_bytes());
+            out.extend(packed);
+        } else {
+            out.extend(bits);
+        }
+    }
+    out.extend(&data[whole..]);
+    out
 }
 
 fn filter() -> impl Strategy<Value = Filter> {
@@ -122,6 +187,16 @@ fn filter() -> impl Strategy<Value = Filter> {
         Just(Filter::Fletcher32),
         (1..20u32).prop_map(|element_size| Filter::Shuffle { element_size }),
         (0..600u32).prop_map(|skipped| Filter::RawDeflate { skipped }),
+        Just(Filter::Zstd),
+        Just(Filter::Lz4),
+        Just(Filter::Bitshuffle(Bitshuffle {
+            element_size: 1,
+            codec: BitshuffleCodec::Lz4
+        })),
+        Just(Filter::Bitshuffle(Bitshuffle {
+            element_size: 1,
+            codec: BitshuffleCodec::None(16)
+        })),
     ]
 }
 

@@ -1,0 +1,197 @@
+//! The part of a data set that one field holds: all of each element, or a member of it.
+
+use forebay_dataset::index::{ChunkLayout, Filter, Member, StoredChunk};
+
+use super::dataset::{Array, ArrayStorage};
+use super::dtype::{Leaf, Type, byte_len};
+use super::messages::Space;
+use super::{H5Result, Remedy, damaged, unsupported};
+
+/// Bytes of a run of compound elements that are read at once: rows are read one by one too.
+const PIECE: u64 = 64 << 10;
+/// Pieces of one run, each of which has an entry in the index.
+const MAX_PIECES: u64 = 1 << 24;
+
+/// Where whole elements lie, from the start of the file.
+pub(super) enum Stored {
+    /// There is no element.
+    Nothing,
+    /// In order from this byte on.
+    Run { offset: u64 },
+    /// Nowhere: all read as the fill value.
+    Unwritten { fill: Vec<u8> },
+    /// In chunks, sorted by grid index.
+    Chunked {
+        chunk_shape: Vec<u64>,
+        filters: Vec<Filter>,
+        chunks: Vec<StoredChunk>,
+        fill: Vec<u8>,
+    },
+}
+
+impl Stored {
+    /// The array of a part of each element.
+    pub(super) fn part(&self, element: &Type, leaf: &Leaf, space: &Space) -> H5Result<Array> {
+        let dims = [&space.dims[..], &leaf.axes].concat();
+        if dims.len() > ChunkLayout::MAX_RANK || leaf.axes.len() > Member::MAX_AXES.into() {
+            return unsupported(format!("an array of {} axes", dims.len()), Remedy::Convert);
+        }
+        let outer = if space.dims.is_empty() {
+            vec![1]
+        } else {
+            space.dims.clone()
+        };
+        let part = Part {
+            element,
+            leaf,
+            outer,
+        };
+        let storage = match self {
+            Self::Nothing => ArrayStorage::Contiguous { offset: 0 },
+            Self::Run { offset } if leaf.suffix.is_empty() => {
+                ArrayStorage::Contiguous { offset: *offset }
+            }
+            Self::Run { offset } => part.of_run(*offset)?,
+            Self::Unwritten { fill } => part.unwritten(fill)?,
+            Self::Chunked {
+                chunk_shape,
+                filters,
+                chunks,
+                fill,
+            } => part.of_chunks(chunk_shape, filters, chunks, fill)?,
+        };
+        Ok(Array {
+            dtype: leaf.of.dtype()?,
+            dims,
+            storage,
+        })
+    }
+}
+
+struct Part<'a> {
+    element: &'a Type,
+    leaf: &'a Leaf,
+    /// Shape of the data set; a scalar is one element.
+    outer: Vec<u64>,
+}
+
+impl Part<'_> {
+    /// What takes the part out of whole elements; `None` if it is all of them.
+    fn member(&self) -> Option<Filter> {
+        let fits = |number: u32| u16::try_from(number).ok();
+        (!self.leaf.suffix.is_empty()).then_some(Filter::Member(Member {
+            offset: fits(self.leaf.offset)?,
+            stride: fits(self.element.size)?,
+            axes: self.leaf.axes.len() as u8,
+        }))
+    }
+
+    fn with_axes(&self, outer: &[u64]) -> Vec<u64> {
+        [outer, &self.leaf.axes].concat()
+    }
+
+    fn unwritten(&self, fill: &[u8]) -> H5Result<ArrayStorage> {
+        let mut chunk = self.outer.clone();
+        chunk[0] = self.rows_at_once()?.1;
+        Ok(ArrayStorage::Chunked {
+            layout: ChunkLayout {
+                array_shape: self.with_axes(&self.outer),
+                chunk_shape: self.with_axes(&chunk),
+                filters: Vec::new(),
+                fill_value: self.fill(fill)?,
+            },
+            chunks: Vec::new(),
+        })
+    }
+
+    /// Bytes of a row, and how many rows make a piece: a divisor of their number, since only
+    /// whole chunks are decoded.
+    fn rows_at_once(&self) -> H5Result<(u64, u64)> {
+        let row = byte_len(&self.outer[1..], 1)?.saturating_mul(self.element.size.into());
+        let rows = self.outer[0];
+        let most = (PIECE / row.max(1)).clamp(1, rows.max(1));
+        let even = (1..=most).rev().find(|count| rows.is_multiple_of(*count));
+        Ok((row, even.unwrap_or(1)))
+    }
+
+    /// A run of whole elements, as chunks of some rows.
+    fn of_run(&self, offset: u64) -> H5Result<ArrayStorage> {
+        let (row_bytes, rows) = self.rows_at_once()?;
+        let pieces = self.outer[0] / rows;
+        let (Ok(stored_len), true) = (u32::try_from(row_bytes * rows), pieces <= MAX_PIECES) else {
+            return unsupported(
+                format!("a compound type in {pieces} rows of {row_bytes} bytes"),
+                Remedy::Convert,
+            );
+        };
+        let mut chunk = self.outer.clone();
+        chunk[0] = rows;
+        let chunks = (0..pieces).map(|grid_index| StoredChunk {
+            grid_index,
+            offset: offset + grid_index * u64::from(stored_len),
+            stored_len,
+            filter_mask: 0,
+        });
+        Ok(ArrayStorage::Chunked {
+            layout: ChunkLayout {
+                array_shape: self.with_axes(&self.outer),
+                chunk_shape: self.with_axes(&chunk),
+                filters: self.member().into_iter().collect(),
+                fill_value: Vec::new(),
+            },
+            chunks: chunks.collect(),
+        })
+    }
+
+    fn of_chunks(
+        &self,
+        chunk_shape: &[u64],
+        filters: &[Filter],
+        chunks: &[StoredChunk],
+        fill: &[u8],
+    ) -> H5Result<ArrayStorage> {
+        let mut chunks = chunks.to_vec();
+        let mut filters = filters.to_vec();
+        if let Some(member) = self.member() {
+            if filters.len() == ChunkLayout::MAX_FILTERS {
+                return unsupported("a compound type under 32 filters", Remedy::Repack);
+            }
+            filters.insert(0, member);
+            // A mask counts the places of filters.
+            for chunk in &mut chunks {
+                chunk.filter_mask <<= 1;
+            }
+        }
+        Ok(ArrayStorage::Chunked {
+            layout: ChunkLayout {
+                array_shape: self.with_axes(&self.outer),
+                chunk_shape: self.with_axes(chunk_shape),
+                filters,
+                fill_value: self.fill(fill)?,
+            },
+            chunks,
+        })
+    }
+
+    /// The part of a fill value.
+    fn fill(&self, fill: &[u8]) -> H5Result<Vec<u8>> {
+        if fill.is_empty() {
+            return Ok(Vec::new());
+        }
+        let size = self.leaf.of.size as usize;
+        let start = self.leaf.offset as usize;
+        let all = byte_len(&self.leaf.axes, 1)?.saturating_mul(size as u64);
+        let part = fill.get(start..).and_then(|rest| rest.get(..all as usize));
+        let Some(part) = part.filter(|_| size > 0) else {
+            return damaged("its fill value is too short");
+        };
+        let value = &part[..size];
+        if part.chunks(size).any(|other| other != value) {
+            return unsupported("a fill value whose elements differ", Remedy::Convert);
+        }
+        if value.iter().all(|byte| *byte == 0) {
+            return Ok(Vec::new());
+        }
+        Ok(value.to_vec())
+    }
+}
