@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -47,8 +48,13 @@ def test_the_variables_in_the_documents_are_those_that_are_read() -> None:
 
 
 def test_every_documented_variable_of_the_daemon_has_effect(
-    node: Node, world: World, monkeypatch: pytest.MonkeyPatch
+    node: Node, world: World, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    secret = tmp_path / "secret"
+    secret.write_text("a secret of this test")
+    secret.chmod(0o600)
     values = {
         "cache": str(node.cache),
         "capacity": "1 GiB",
@@ -60,6 +66,13 @@ def test_every_documented_variable_of_the_daemon_has_effect(
         "hedged_reads": "2",
         "look_ahead": "4 MiB",
         "look_ahead_seconds": "5",
+        "look_ahead_rate": "2 GB",
+        "members": f"127.0.0.1:{port},127.0.0.2:{port}*2",
+        "listen": f"127.0.0.1:{port}",
+        "secret_file": str(secret),
+        "exports": "/a:/b",
+        "dscp": "10",
+        "peer_silence_ms": "700",
     }
     text = (DOCS / "CONFIGURATION.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(--[\w-]+)` \| `(\w+)` \| `(\w+)` \|", text, re.MULTILINE)
@@ -76,6 +89,9 @@ def test_every_documented_variable_of_the_daemon_has_effect(
     assert (plan["origin_reads"], plan["max_links"]) == (3, 9)
     assert (plan["hedged_reads"], plan["look_ahead_seconds"]) == (2, 5)
     assert plan["look_ahead_bytes"] == 4 << 20
+    assert (plan["members"], plan["listen"]) == (values["members"], values["listen"])
+    assert (plan["secret_file"], plan["exports"]) == (str(secret), ["/a", "/b"])
+    assert (plan["dscp"], plan["peer_silence_ms"]) == (10, 700)
     # The client passes its folder on.
     said = dict.fromkeys(values, "environment") | {"cache": "command-line"}
     assert plan["sources"] == said

@@ -52,6 +52,24 @@ pub(crate) struct Arguments {
     /// Bytes a second that staging ahead of need may read, such as 2GB [default: any number]
     #[arg(long)]
     look_ahead_rate: Option<String>,
+    /// The daemons of the job, this one too: HOST:PORT each, parted by commas; HOST:PORT*2 has twice the share
+    #[arg(long)]
+    members: Option<String>,
+    /// Which of the members this daemon is; it listens there
+    #[arg(long, value_name = "HOST:PORT")]
+    listen: Option<String>,
+    /// File with the job's secret, mode 600 [default: the secret in $FOREBAY_SECRET]
+    #[arg(long, value_name = "FILE")]
+    secret_file: Option<PathBuf>,
+    /// Folders, parted by colons, in which members may have data sets opened that no client here has open
+    #[arg(long)]
+    exports: Option<String>,
+    /// Differentiated services code point of what is sent to members, 0 to 63
+    #[arg(long)]
+    dscp: Option<u32>,
+    /// Milliseconds after which a member that says nothing is given up [default: 1500]
+    #[arg(long)]
+    peer_silence_ms: Option<u32>,
     /// A TOML file with a [serve] table
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -117,6 +135,13 @@ fn plan(arguments: &Arguments) -> Result<ServePlan, Failure> {
         look_ahead: arguments.look_ahead.clone(),
         look_ahead_seconds: arguments.look_ahead_seconds,
         look_ahead_rate: arguments.look_ahead_rate.clone(),
+        members: arguments.members.clone(),
+        listen: arguments.listen.clone(),
+        secret_file: (arguments.secret_file.as_deref())
+            .and_then(|path| std::path::absolute(path).ok()),
+        exports: arguments.exports.clone(),
+        dscp: arguments.dscp,
+        peer_silence_ms: arguments.peer_silence_ms,
     };
     let file = match &arguments.config {
         None => ServeSettings::default(),

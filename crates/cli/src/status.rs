@@ -92,6 +92,7 @@ fn words(status: &Value) -> String {
         size("direct_bytes"),
         size("origin_bytes"),
     );
+    text.push_str(&members(&status["members"]));
     for dataset in status["datasets"].as_array().into_iter().flatten() {
         let resident = number(&dataset["resident_blocks"]) * number(&dataset["block_bytes"]);
         text.push_str(&format!(
@@ -102,6 +103,22 @@ fn words(status: &Value) -> String {
         ));
     }
     text
+}
+
+/// A line for each member of the job.
+fn members(members: &Value) -> String {
+    let line = |member: &Value| {
+        let state = member["state"].as_str().unwrap_or("?");
+        let name = member["name"].as_str().unwrap_or("?");
+        let received = match member["received_bytes"].as_u64() {
+            Some(received) => format!(", received {}", bytes(received)),
+            None => String::new(),
+        };
+        let reason = member["reason"].as_str();
+        let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
+        format!("member `{name}`: {state}{received}{reason}\n")
+    };
+    members.as_array().into_iter().flatten().map(line).collect()
 }
 
 fn plan_words(plan: &Value) -> String {

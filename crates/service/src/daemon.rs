@@ -19,6 +19,7 @@ use thiserror::Error;
 use crate::link::serve_link;
 use crate::lock::DaemonLock;
 use crate::origins::Origins;
+use crate::peers::{Peers, Serving};
 use crate::pool::Pool;
 use crate::settings::ServePlan;
 use crate::stage::Readers;
@@ -51,6 +52,9 @@ pub enum ServeError {
         /// Why.
         source: io::Error,
     },
+    /// The other nodes cannot be reached or served.
+    #[error("cannot be a member of the job")]
+    Peers(#[source] io::Error),
     /// What is in the folder cannot be used.
     #[error(transparent)]
     Cache(#[from] AttachError),
@@ -60,7 +64,7 @@ impl ServeError {
     /// What the operator can do.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Folder { .. } => ErrorKind::Unavailable,
+            Self::Folder { .. } | Self::Peers(_) => ErrorKind::Unavailable,
             Self::Cache(error) => error.kind(),
         }
     }
@@ -71,6 +75,9 @@ pub(crate) struct Node {
     pub(crate) readers: Readers,
     pub(crate) stager: Stager,
     pub(crate) origins: Origins,
+    /// The other nodes; `None` for a node alone.
+    pub(crate) peers: Option<Arc<Peers>>,
+    pub(crate) serving: Serving,
     plan: ServePlan,
     started: Instant,
     stopping: AtomicBool,
@@ -81,6 +88,7 @@ impl Node {
     pub(crate) fn status(&self) -> String {
         status(
             &self.plan,
+            self.peers.as_deref(),
             self.readers.cache(),
             self.stager.status(),
             self.started,
@@ -122,6 +130,11 @@ pub fn serve(
     let _ = std::fs::remove_dir_all(paths.plans());
     let cache = Arc::new(Cache::open(plan.cache.clone())?);
     let pool = Arc::new(Pool::start(plan.origin_reads).map_err(in_folder)?);
+    let peers = plan.peers.clone().map(Peers::start).transpose();
+    let peers = peers.map_err(ServeError::Peers)?;
+    if let Some(peers) = &peers {
+        cache.set_ownership(peers.clone());
+    }
     let stager = Stager::start(StagerParts {
         cache: cache.clone(),
         pool: pool.clone(),
@@ -134,18 +147,24 @@ pub fn serve(
         readers: Readers::new(cache, pool, plan.hedged_reads),
         stager: stager.map_err(in_folder)?,
         origins: Origins::default(),
+        serving: Serving::start(peers.is_some()).map_err(in_folder)?,
+        peers,
         started: Instant::now(),
         stopping: AtomicBool::new(false),
         links: Links::default(),
         plan,
     });
     let (signals, listener) = listen(&paths).map_err(in_folder)?;
+    if let Some(peers) = &node.peers {
+        Serving::listen(&node, peers).map_err(ServeError::Peers)?;
+    }
     ready();
     let served = accept_until_done(&node, &listener, &signals).map_err(in_folder)?;
     // No new client from here on; one that comes now starts a daemon that waits for the lock.
     let _ = std::fs::remove_file(paths.socket());
     drop(listener);
     node.stager.stop();
+    node.serving.stop();
     node.links.close_and_wait(DRAIN);
     node.readers.cache().close();
     Ok(served)

@@ -15,6 +15,7 @@ mod link;
 mod lock;
 mod origins;
 mod pace;
+mod peers;
 mod pool;
 mod settings;
 mod stage;
@@ -24,4 +25,4 @@ mod status;
 mod testing;
 
 pub use daemon::{ServeError, Served, serve};
-pub use settings::{PlanError, ServePlan, ServeSettings, Source, parse_bytes};
+pub use settings::{PeersPlan, PlanError, ServePlan, ServeSettings, Source, parse_bytes};

@@ -10,7 +10,7 @@ use forebay_cache::{CachedDataset, jobs};
 use forebay_dataset::{ByteRange, ErrorKind, ShardIndex};
 use forebay_origin::IndexFile;
 use forebay_residency::PlanFile;
-use forebay_wire::{Reply, Request, StageRange, read_frame};
+use forebay_wire::{Answer, Reply, Request, StageRange, read_frame};
 
 use crate::daemon::Node;
 use crate::stage::OpenDataset;
@@ -21,13 +21,14 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 const MAX_OPEN: usize = 1024;
 
 /// A refusal, as the client sees it.
+#[derive(Debug)]
 pub(crate) struct Refusal {
     kind: ErrorKind,
     message: String,
 }
 
 impl Refusal {
-    fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+    pub(crate) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
         Self {
             kind,
             message: message.into(),
@@ -35,7 +36,7 @@ impl Refusal {
     }
 
     /// The whole chain of causes on one line: the client has only this text.
-    fn of(kind: ErrorKind, error: &dyn Error) -> Self {
+    pub(crate) fn of(kind: ErrorKind, error: &dyn Error) -> Self {
         let mut message = error.to_string();
         let mut cause = error.source();
         while let Some(error) = cause {
@@ -47,14 +48,24 @@ impl Refusal {
     }
 
     pub(crate) fn into_reply(self) -> Reply {
-        let kind = ErrorKind::ALL
-            .iter()
-            .position(|kind| *kind == self.kind)
-            .unwrap_or(0);
         Reply::Failed {
-            kind: kind as u8,
+            kind: self.code(),
             message: self.message,
         }
+    }
+
+    /// The same, as another node sees it.
+    pub(crate) fn into_answer(self, id: u64) -> Answer {
+        Answer::Failed {
+            id,
+            kind: self.code(),
+            message: self.message,
+        }
+    }
+
+    fn code(&self) -> u8 {
+        let kind = ErrorKind::ALL.iter().position(|kind| *kind == self.kind);
+        kind.unwrap_or(0) as u8
     }
 }
 
@@ -89,18 +100,7 @@ fn answer(
         } => {
             let opened =
                 open_dataset(node, Path::new(&index), root.map(PathBuf::from), generation)?;
-            let folder = opened.dataset.folder().display().to_string();
-            if open.len() >= MAX_OPEN {
-                return Err(Refusal::new(
-                    ErrorKind::InvalidInput,
-                    format!("more than {MAX_OPEN} data sets on one connection"),
-                ));
-            }
-            open.push(opened);
-            Ok(Reply::Opened {
-                dataset: open.len() as u32 - 1,
-                folder,
-            })
+            take_into_use(node, open, opened)
         }
         Request::Stage {
             dataset,
@@ -146,6 +146,28 @@ fn answer(
     }
 }
 
+fn take_into_use(
+    node: &Node,
+    open: &mut Vec<OpenDataset>,
+    opened: OpenDataset,
+) -> Result<Reply, Refusal> {
+    if open.len() >= MAX_OPEN {
+        return Err(Refusal::new(
+            ErrorKind::InvalidInput,
+            format!("more than {MAX_OPEN} data sets on one connection"),
+        ));
+    }
+    if let Some(peers) = &node.peers {
+        peers.offer(&opened);
+    }
+    let folder = opened.dataset.folder().display().to_string();
+    open.push(opened);
+    Ok(Reply::Opened {
+        dataset: open.len() as u32 - 1,
+        folder,
+    })
+}
+
 fn opened(open: &[OpenDataset], dataset: u32) -> Result<&OpenDataset, Refusal> {
     open.get(dataset as usize).ok_or_else(|| {
         Refusal::new(
@@ -155,7 +177,7 @@ fn opened(open: &[OpenDataset], dataset: u32) -> Result<&OpenDataset, Refusal> {
     })
 }
 
-fn open_dataset(
+pub(crate) fn open_dataset(
     node: &Node,
     path: &Path,
     root: Option<PathBuf>,
@@ -172,8 +194,14 @@ fn open_dataset(
     let root = index.resolve_root(root.as_deref());
     let attached = node.readers.cache().attach(index);
     let dataset = attached.map_err(|error| Refusal::of(error.kind(), &error))?;
+    let owners =
+        (node.peers.as_ref()).and_then(|peers| peers.owners(dataset.index(), root.clone()));
     let origin = node.origins.get(generation, root);
-    Ok(OpenDataset { dataset, origin })
+    Ok(OpenDataset {
+        dataset,
+        origin,
+        owners,
+    })
 }
 
 /// The ranges, all inside their shards.

@@ -1,5 +1,7 @@
 //! Settings are what was written; a plan is what will run.
 
+mod peers;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -9,6 +11,8 @@ use std::time::Duration;
 use forebay_cache::{CachePlan, Policy};
 use forebay_residency::NodePaths;
 use serde::{Deserialize, Serialize};
+
+pub use peers::PeersPlan;
 
 /// What the operator wrote. Every field may be absent, and an unknown field is an error.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -36,6 +40,19 @@ pub struct ServeSettings {
     pub look_ahead_seconds: Option<u64>,
     /// Bytes a second that staging ahead of need may read, like `capacity`.
     pub look_ahead_rate: Option<String>,
+    /// The daemons of the job, `HOST:PORT` each, parted by commas; a node of twice the share has
+    /// `*2` after it.
+    pub members: Option<String>,
+    /// Which of the members this daemon is; it listens there.
+    pub listen: Option<String>,
+    /// File with the job's secret.
+    pub secret_file: Option<PathBuf>,
+    /// Folders, parted by colons, in which members may have data sets opened.
+    pub exports: Option<String>,
+    /// Differentiated services code point of what is sent to members, 0 to 63.
+    pub dscp: Option<u32>,
+    /// Milliseconds after which a member that says nothing is given up.
+    pub peer_silence_ms: Option<u32>,
 }
 
 /// Where a value of the plan came from.
@@ -71,6 +88,8 @@ pub struct ServePlan {
     pub look_ahead: Duration,
     /// Bytes a second that staging ahead of need may read; `None` for any number.
     pub look_ahead_rate: Option<u64>,
+    /// The other nodes; `None` for a node alone.
+    pub peers: Option<PeersPlan>,
     /// Where each value came from, by name.
     pub sources: BTreeMap<&'static str, Source>,
 }
@@ -119,6 +138,12 @@ each_setting! {
     look_ahead,
     look_ahead_seconds,
     look_ahead_rate,
+    members,
+    listen,
+    secret_file,
+    exports,
+    dscp,
+    peer_silence_ms,
 }
 
 impl ServeSettings {
@@ -147,22 +172,27 @@ impl ServeSettings {
             value.ok()
         };
         let idle_exit_seconds = number("FOREBAY_IDLE_EXIT_SECONDS");
-        let origin_reads = number("FOREBAY_ORIGIN_READS");
-        let max_links = number("FOREBAY_MAX_LINKS");
-        let hedged_reads = number("FOREBAY_HEDGED_READS");
         let look_ahead_seconds = number("FOREBAY_LOOK_AHEAD_SECONDS");
+        let mut small =
+            |name: &str| number(name).map(|value| u32::try_from(value).unwrap_or(u32::MAX));
         let settings = Self {
             cache: get("FOREBAY_CACHE").map(PathBuf::from),
             capacity: get("FOREBAY_CAPACITY"),
             free_floor: get("FOREBAY_FREE_FLOOR"),
             policy: get("FOREBAY_POLICY"),
             idle_exit_seconds,
-            origin_reads: origin_reads.map(|value| u32::try_from(value).unwrap_or(u32::MAX)),
-            max_links: max_links.map(|value| u32::try_from(value).unwrap_or(u32::MAX)),
-            hedged_reads: hedged_reads.map(|value| u32::try_from(value).unwrap_or(u32::MAX)),
+            origin_reads: small("FOREBAY_ORIGIN_READS"),
+            max_links: small("FOREBAY_MAX_LINKS"),
+            hedged_reads: small("FOREBAY_HEDGED_READS"),
             look_ahead: get("FOREBAY_LOOK_AHEAD"),
             look_ahead_seconds,
             look_ahead_rate: get("FOREBAY_LOOK_AHEAD_RATE"),
+            members: get("FOREBAY_MEMBERS"),
+            listen: get("FOREBAY_LISTEN"),
+            secret_file: get("FOREBAY_SECRET_FILE").map(PathBuf::from),
+            exports: get("FOREBAY_EXPORTS"),
+            dscp: small("FOREBAY_DSCP"),
+            peer_silence_ms: small("FOREBAY_PEER_SILENCE_MS"),
         };
         if broken.is_empty() {
             Ok(settings)
@@ -184,6 +214,7 @@ impl ServePlan {
         let merged = layers
             .iter()
             .fold(ServeSettings::default(), |sum, (_, layer)| sum.or(layer));
+        let peers = rules.peers(&merged);
         let folder = merged.cache.or(default_folder).unwrap_or_default();
         rules.check(folder.is_absolute(), || {
             format!("`cache` must be an absolute path: `{}`", folder.display())
@@ -194,7 +225,10 @@ impl ServePlan {
         let capacity_bytes = rules.bytes("capacity", merged.capacity, all_else);
         // A quarter of the cache, so that what is ahead does not push out what is in use.
         let ahead = (1 << 30).min(capacity_bytes / 4);
-        let idle = merged.idle_exit_seconds.unwrap_or(600);
+        // Others count on a member, whether it has clients of its own or not.
+        let idle = merged
+            .idle_exit_seconds
+            .unwrap_or(if peers.is_some() { 0 } else { 600 });
         let plan = Self {
             look_ahead_bytes: rules.bytes("look_ahead", merged.look_ahead, ahead),
             cache: CachePlan {
@@ -209,6 +243,7 @@ impl ServePlan {
             hedged_reads: rules.within("hedged_reads", merged.hedged_reads.unwrap_or(8), 0..=1024),
             look_ahead: Duration::from_secs(merged.look_ahead_seconds.unwrap_or(120)),
             look_ahead_rate: rules.rate("look_ahead_rate", merged.look_ahead_rate),
+            peers,
             sources: sources(layers),
         };
         if rules.broken.is_empty() {

@@ -7,7 +7,11 @@ use std::time::{Duration, Instant};
 
 use forebay_cache::{Cache, CachedDataset, FillError, Filled, Job};
 
+use forebay_dataset::ByteRange;
+use forebay_transport::{Ended, Outcome};
+
 use crate::origins::{OriginInUse, OriginReads};
+use crate::peers::{OtherPath, Owners};
 use crate::pool::{Class, Pool};
 
 /// Jobs that one thread does in a row rather than hand over, where each is fast.
@@ -20,6 +24,8 @@ const LOOK: Duration = Duration::from_millis(5);
 pub(crate) struct OpenDataset {
     pub(crate) dataset: Arc<CachedDataset>,
     pub(crate) origin: Arc<OriginInUse>,
+    /// Who else has it; `None` if nobody is to be asked.
+    pub(crate) owners: Option<Owners>,
 }
 
 impl OpenDataset {
@@ -34,6 +40,23 @@ impl OpenDataset {
         let timed = self.origin.timed();
         let filled = cache.fill(&self.dataset, &timed, job, deadline);
         (filled, timed.note())
+    }
+
+    /// Fills a job ahead of need, from its owner as far as it is another's. What came from there
+    /// counts as read of the origin: how much of it may be in progress follows what it takes.
+    pub(crate) fn fill_ahead(
+        &self,
+        cache: &Arc<Cache>,
+        job: &Job,
+        deadline: Instant,
+    ) -> (Result<Filled, FillError>, OriginReads) {
+        let fetched = self
+            .owners
+            .as_ref()
+            .map(|owners| owners.fetch(cache, self, std::slice::from_ref(job), deadline, None));
+        let (filled, read) = self.fill(cache, job, deadline);
+        let came = fetched.filter(|fetched| fetched.bytes > 0 && read.bytes == 0);
+        (filled, came.unwrap_or(read))
     }
 
     /// Reads a job once more that takes too long.
@@ -111,13 +134,18 @@ impl Readers {
         &self.cache
     }
 
-    /// Fills every job by `deadline`. True if all of it was admitted.
+    /// Fills every job by `deadline`, from their owners as far as they are others'. True if all of
+    /// it was admitted.
     pub(crate) fn stage(
         &self,
         open: &OpenDataset,
-        jobs: Vec<Job>,
+        mut jobs: Vec<Job>,
         deadline: Instant,
     ) -> Result<bool, FillError> {
+        if let Some(owners) = &open.owners {
+            let _ = owners.fetch(&self.cache, open, &jobs, deadline, Some(self));
+            jobs.retain(|job| !self.is_resident(open, job));
+        }
         if jobs.len() <= FEW && !open.origin.pace.is_slow() {
             return jobs.iter().try_fold(true, |complete, job| {
                 let (filled, _) = open.fill(&self.cache, job, deadline);
@@ -243,6 +271,13 @@ impl Readers {
         }
     }
 
+    fn is_resident(&self, open: &OpenDataset, job: &Job) -> bool {
+        let size = u64::from(open.dataset.index().block_size().bytes());
+        let len = (job.blocks.end - job.blocks.start) * size;
+        let range = ByteRange::new(job.blocks.start * size, len);
+        range.is_ok_and(|range| self.cache.is_resident(&open.dataset, job.shard, range))
+    }
+
     /// A place among the reads begun once more. They have an eighth of the readers: an origin that
     /// has become slow as a whole must not be asked for everything twice.
     fn begin_hedge(&self) -> Option<Hedge> {
@@ -253,6 +288,28 @@ impl Readers {
                 (count < most).then_some(count + 1)
             });
         counted.is_ok().then(|| Hedge(self.hedges.clone()))
+    }
+}
+
+impl OtherPath for Readers {
+    fn begin(&self, open: &OpenDataset, jobs: Vec<Job>, ask: u64, done: &mpsc::Sender<Ended>) {
+        let left = Arc::new(AtomicUsize::new(jobs.len()));
+        for job in jobs.into_iter().take(self.hedged_reads) {
+            let Some(hedge) = self.begin_hedge() else {
+                return;
+            };
+            let (cache, open) = (self.cache.clone(), open.clone());
+            let (done, left) = (done.clone(), left.clone());
+            self.pool.submit(Class::Demand, move || {
+                let _hedge = hedge;
+                if let Ok(Filled::Resident) = open.fill_again(&cache, &job)
+                    && left.fetch_sub(1, Ordering::AcqRel) == 1
+                {
+                    let outcome = Outcome::Done { complete: true };
+                    let _ = done.send(Ended { id: ask, outcome });
+                }
+            });
+        }
     }
 }
 

@@ -3,11 +3,13 @@
 use std::time::Instant;
 
 use forebay_cache::{Cache, Usage};
+use forebay_dataset::Member;
 use serde_json::{Map, Value, json};
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use crate::settings::ServePlan;
+use crate::peers::Peers;
+use crate::settings::{PeersPlan, ServePlan};
 use crate::stager::StagerStatus;
 
 /// Data sets shown one by one; the sums are over all.
@@ -16,6 +18,7 @@ const SHOWN: usize = 100;
 /// The text of a status reply. `docs/METRICS.md` describes it.
 pub(crate) fn status(
     plan: &ServePlan,
+    peers: Option<&Peers>,
     cache: &Cache,
     stager: &StagerStatus,
     started: Instant,
@@ -58,6 +61,7 @@ pub(crate) fn status(
         "origin_bytes": cache.metrics().origin_bytes.get(),
         "metrics": metrics,
         "stager": stager_json(stager),
+        "members": peers.map(Peers::status),
         "datasets": shown.collect::<Vec<_>>(),
         "plan": plan_json(plan),
     });
@@ -78,6 +82,7 @@ fn stager_json(stager: &StagerStatus) -> Value {
 }
 
 fn plan_json(plan: &ServePlan) -> Value {
+    let peers = plan.peers.as_ref();
     json!({
         "cache": plan.cache.folder,
         "capacity_bytes": plan.cache.capacity_bytes,
@@ -90,6 +95,18 @@ fn plan_json(plan: &ServePlan) -> Value {
         "look_ahead_bytes": plan.look_ahead_bytes,
         "look_ahead_seconds": plan.look_ahead.as_secs(),
         "look_ahead_rate": plan.look_ahead_rate,
+        "members": peers.map(|peers| &peers.members).map(|members| {
+            let name = |member: &Member| match member.weight.get() {
+                1 => member.name.clone(),
+                weight => format!("{}*{weight}", member.name),
+            };
+            members.iter().map(name).collect::<Vec<_>>().join(",")
+        }),
+        "listen": peers.map(PeersPlan::name),
+        "secret_file": peers.and_then(|peers| peers.secret_file.as_deref()),
+        "exports": peers.map(|peers| &peers.exports),
+        "dscp": peers.and_then(|peers| peers.socket.dscp),
+        "peer_silence_ms": peers.map(|peers| peers.silence.as_millis() as u64),
         "sources": plan.sources,
     })
 }

@@ -79,7 +79,11 @@ impl World {
         let cache = Arc::new(cache.unwrap());
         let dataset = cache.attach(IndexFile::open(&path).unwrap()).unwrap();
         let origin = Origins::default().get(1, folder.path().to_owned());
-        let open = OpenDataset { dataset, origin };
+        let open = OpenDataset {
+            dataset,
+            origin,
+            owners: None,
+        };
         Self {
             folder,
             cache,

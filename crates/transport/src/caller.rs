@@ -28,6 +28,9 @@ const GOOD_LINK: Duration = Duration::from_secs(5);
 /// An idle link is tried after so long.
 const IDLE_PING: Duration = Duration::from_secs(10);
 
+/// Number of the next ask, of whichever caller: one channel may hear of the asks of several.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
 /// Whom to call, and how.
 #[derive(Clone, Debug)]
 pub struct CallerPlan {
@@ -121,7 +124,6 @@ struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     pending: Pending,
-    next: AtomicU64,
     received_bytes: AtomicU64,
     stopping: AtomicBool,
 }
@@ -133,7 +135,7 @@ pub struct Call {
 }
 
 impl Call {
-    /// Its number, unlike all others of this peer.
+    /// Its number, unlike all others of this process.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -156,7 +158,6 @@ impl Caller {
             state: Mutex::new(State::Connecting),
             changed: Condvar::new(),
             pending: Pending::default(),
-            next: AtomicU64::new(1),
             received_bytes: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
         });
@@ -177,7 +178,7 @@ impl Caller {
         done: &mpsc::Sender<Ended>,
     ) -> Option<Call> {
         let shared = &self.shared;
-        let id = shared.next.fetch_add(1, Ordering::Relaxed);
+        let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let state = shared.lock();
         let State::Up(writer) = &*state else {
             return None;

@@ -388,7 +388,7 @@ impl Work {
         let (open, events) = (open.clone(), self.events.clone());
         let accepted = self.parts.pool.submit(Class::Prefetch, move || {
             let mut fill = Fill { events, ended };
-            let (filled, read) = open.fill(&cache, &job, Instant::now() + FOLLOW_LIMIT);
+            let (filled, read) = open.fill_ahead(&cache, &job, Instant::now() + FOLLOW_LIMIT);
             fill.ended.read = matches!(filled, Ok(Filled::Resident)).then_some(read);
         });
         self.in_flight += usize::from(accepted);

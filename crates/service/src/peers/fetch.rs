@@ -1,0 +1,349 @@
+//! Asks owners for what is absent: one request for each owner, all in flight at once.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, mpsc};
+use std::time::{Duration, Instant};
+
+use forebay_cache::{Cache, Claim, Delivered, Job};
+use forebay_dataset::{ErrorKind, REGION_BYTES, Region};
+use forebay_transport::{Arrivals, Arrived, Call, Ended, LinkState, Outcome};
+use forebay_wire::{Ask, BlockRun, MAX_RUNS};
+
+use super::{Owners, Peer};
+use crate::origins::OriginReads;
+use crate::stage::OpenDataset;
+
+/// Members that are asked for one job before the origin is.
+const TRIES: usize = 3;
+/// How long a node that has just started waits to reach a member for the first time.
+const FIRST_REACH: Duration = Duration::from_secs(3);
+/// Jobs of one request, at most: as much as a slow member may hold up.
+const JOBS_AN_ASK: usize = 256;
+
+/// A job that is some other member's.
+struct Want {
+    job: Job,
+    /// Members to ask in turn, the last first.
+    order: Vec<usize>,
+}
+
+/// Wants of one member, under way.
+struct Asked {
+    member: usize,
+    wants: Vec<Want>,
+    call: Call,
+    since: Instant,
+    is_open: bool,
+    is_hedged: bool,
+}
+
+/// The blocks of one request.
+struct Claims {
+    claims: Vec<Claim>,
+    landed_bytes: Arc<AtomicU64>,
+}
+
+impl Arrivals for Claims {
+    fn arrived(&self, blocks: Arrived<'_>) -> bool {
+        let of_shard = (self.claims.iter()).filter(|claim| claim.shard().0 == blocks.shard);
+        let mut delivered =
+            of_shard.map(|claim| claim.deliver(blocks.first, blocks.checksums, blocks.bytes));
+        let delivered = delivered.find(|delivered| *delivered != Delivered::Unasked);
+        if delivered == Some(Delivered::Landed) {
+            let len = blocks.bytes.len() as u64;
+            self.landed_bytes.fetch_add(len, Ordering::Relaxed);
+        }
+        // What is corrupt, or fails to be written, stays absent, and is read from the origin.
+        delivered.is_some()
+    }
+}
+
+/// What reads late jobs on another path.
+pub(crate) trait OtherPath {
+    /// Begins to read the jobs from the origin, and tells `done` of the ask when all are resident.
+    fn begin(&self, open: &OpenDataset, jobs: Vec<Job>, ask: u64, done: &mpsc::Sender<Ended>);
+}
+
+impl Owners {
+    /// Fetches what is absent of `jobs` from its owners, as far as they give it by half of the time
+    /// until `deadline`; what is left is the origin's. Returns how much came and how long it took.
+    pub(crate) fn fetch(
+        &self,
+        cache: &Arc<Cache>,
+        open: &OpenDataset,
+        jobs: &[Job],
+        deadline: Instant,
+        other_path: Option<&dyn OtherPath>,
+    ) -> OriginReads {
+        let began = Instant::now();
+        let left = deadline.saturating_duration_since(began);
+        let mut fetch = Fetch {
+            owners: self,
+            cache,
+            open,
+            until: began + left / 2,
+            other_path,
+            ends: mpsc::channel(),
+            asked: Vec::new(),
+            landed_bytes: Arc::default(),
+        };
+        fetch.ask(self.wants(open, jobs));
+        while !fetch.asked.is_empty() && Instant::now() < fetch.until {
+            fetch.wait();
+        }
+        OriginReads {
+            took: began.elapsed(),
+            bytes: fetch.landed_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    /// The jobs that are another's first of all, cut where owners change.
+    fn wants(&self, open: &OpenDataset, jobs: &[Job]) -> Vec<Want> {
+        let region_blocks = REGION_BYTES / u64::from(open.dataset.index().block_size().bytes());
+        let mut orders: HashMap<Region, Vec<usize>> = HashMap::new();
+        let mut wants = Vec::new();
+        for job in jobs {
+            let mut start = job.blocks.start;
+            while start < job.blocks.end {
+                let number = start / region_blocks;
+                let end = job.blocks.end.min((number + 1) * region_blocks);
+                let number = u32::try_from(number).unwrap_or(u32::MAX);
+                let region = Region {
+                    shard: job.shard,
+                    number,
+                };
+                let order = (orders.entry(region)).or_insert_with(|| self.order(region));
+                if !order.is_empty() {
+                    wants.push(Want {
+                        job: Job {
+                            shard: job.shard,
+                            blocks: start..end,
+                        },
+                        order: order.clone(),
+                    });
+                }
+                start = end;
+            }
+        }
+        wants
+    }
+
+    /// Members before this node in the region's order that can be asked, the last first.
+    fn order(&self, region: Region) -> Vec<usize> {
+        let me = self.peers.plan.me;
+        let before_me = (self.placement.order(region).into_iter()).take_while(|each| *each != me);
+        let mut order: Vec<usize> = before_me
+            .filter(|member| self.is_reached(*member))
+            .take(TRIES)
+            .collect();
+        order.reverse();
+        order
+    }
+
+    fn is_reached(&self, member: usize) -> bool {
+        let Some(peer) = self.peers.peer(member) else {
+            return false;
+        };
+        match peer.caller.state() {
+            LinkState::Up => true,
+            LinkState::Connecting => {
+                let deadline = Instant::now() + FIRST_REACH;
+                peer.caller.wait_for_first(deadline)
+            }
+            LinkState::Down { .. } => false,
+        }
+    }
+}
+
+/// One request of a client, at work.
+struct Fetch<'a> {
+    owners: &'a Owners,
+    cache: &'a Arc<Cache>,
+    open: &'a OpenDataset,
+    until: Instant,
+    other_path: Option<&'a dyn OtherPath>,
+    ends: (mpsc::Sender<Ended>, mpsc::Receiver<Ended>),
+    asked: Vec<Asked>,
+    landed_bytes: Arc<AtomicU64>,
+}
+
+impl Fetch<'_> {
+    /// Asks the next member of each want.
+    fn ask(&mut self, wants: Vec<Want>) {
+        let generation = self.open.dataset.index().generation();
+        let mut by_member: HashMap<usize, Vec<Want>> = HashMap::new();
+        for mut want in wants {
+            let is_refused = |member: &usize| self.owners.peers.is_refused(*member, generation);
+            let next = std::iter::from_fn(|| want.order.pop()).find(|member| !is_refused(member));
+            if let Some(member) = next {
+                by_member.entry(member).or_default().push(want);
+            }
+        }
+        for (member, mut wants) in by_member {
+            while !wants.is_empty() {
+                let rest = wants.split_off(wants.len().min(JOBS_AN_ASK));
+                self.ask_member(member, wants);
+                wants = rest;
+            }
+        }
+    }
+
+    fn ask_member(&mut self, member: usize, wants: Vec<Want>) {
+        let Some(peer) = self.owners.peers.peer(member) else {
+            return;
+        };
+        let mut claims = Vec::new();
+        let mut runs = Vec::new();
+        for want in &wants {
+            // What is no claim is resident, another's, or without room: not this request's.
+            let Ok(Some(claim)) = self.cache.claim(&self.open.dataset, &want.job) else {
+                continue;
+            };
+            let more = self.runs(&claim);
+            if runs.len() + more.len() > MAX_RUNS {
+                break;
+            }
+            runs.extend(more);
+            claims.push(claim);
+        }
+        if runs.is_empty() {
+            return;
+        }
+        let left = self.until.saturating_duration_since(Instant::now());
+        let deadline_ms = u32::try_from(left.as_millis()).unwrap_or(u32::MAX);
+        let generation = self.open.dataset.index().generation();
+        let fetch = |id| Ask::Fetch {
+            id,
+            generation,
+            deadline_ms,
+            runs,
+        };
+        let claims = Arc::new(Claims {
+            claims,
+            landed_bytes: self.landed_bytes.clone(),
+        });
+        match peer.caller.call(fetch, Some(claims), &self.ends.0) {
+            Some(call) => self.note(peer, member, wants, call, false),
+            // Lost meanwhile.
+            None => self.ask(wants),
+        }
+    }
+
+    fn note(&mut self, peer: &Peer, member: usize, wants: Vec<Want>, call: Call, is_open: bool) {
+        peer.asks.fetch_add(1, Ordering::Relaxed);
+        self.asked.push(Asked {
+            member,
+            wants,
+            call,
+            since: Instant::now(),
+            is_open,
+            is_hedged: false,
+        });
+    }
+
+    /// What the other side must find in its index to be talking of the same bytes.
+    fn runs(&self, claim: &Claim) -> Vec<BlockRun> {
+        let index = self.open.dataset.index();
+        let size = u64::from(index.block_size().bytes());
+        let run = |piece: &forebay_cache::Piece| {
+            let file = index.segment(piece.segment).ok()?.fingerprint;
+            Some(BlockRun {
+                shard: claim.shard().0,
+                first: piece.first_block,
+                count: u32::try_from(piece.len.div_ceil(size)).ok()?,
+                file_size: file.size,
+                file_mtime_ns: file.mtime_ns,
+                file_inode: file.inode,
+            })
+        };
+        claim.pieces().iter().filter_map(run).collect()
+    }
+
+    /// Waits for the end of some request, or until one is late.
+    fn wait(&mut self) {
+        let mut until = self.until;
+        for asked in self.asked.iter().filter(|asked| self.may_hedge(asked)) {
+            if let Some(late) = self.late_at(asked) {
+                until = until.min(late);
+            }
+        }
+        let left = until.saturating_duration_since(Instant::now());
+        match self.ends.1.recv_timeout(left) {
+            Ok(ended) => self.ended(ended),
+            Err(_) => self.begin_hedges(),
+        }
+    }
+
+    fn may_hedge(&self, asked: &Asked) -> bool {
+        self.other_path.is_some() && !asked.is_hedged && !asked.is_open
+    }
+
+    fn late_at(&self, asked: &Asked) -> Option<Instant> {
+        let peer = self.owners.peers.peer(asked.member)?;
+        Some(asked.since + peer.pace.late_after()?)
+    }
+
+    fn begin_hedges(&mut self) {
+        let now = Instant::now();
+        let Some(other_path) = self.other_path else {
+            return;
+        };
+        for at in 0..self.asked.len() {
+            let asked = &self.asked[at];
+            if !self.may_hedge(asked) || self.late_at(asked).is_none_or(|late| now < late) {
+                continue;
+            }
+            let jobs = asked.wants.iter().map(|want| want.job.clone()).collect();
+            other_path.begin(self.open, jobs, asked.call.id(), &self.ends.0);
+            self.asked[at].is_hedged = true;
+        }
+    }
+
+    fn ended(&mut self, ended: Ended) {
+        // One that was hedged may end twice.
+        let Some(at) = (self.asked.iter()).position(|asked| asked.call.id() == ended.id) else {
+            return;
+        };
+        let asked = self.asked.swap_remove(at);
+        let Some(peer) = self.owners.peers.peer(asked.member) else {
+            return;
+        };
+        match ended.outcome {
+            Outcome::Done { .. } if asked.is_open => {
+                self.ask_member(asked.member, asked.wants);
+            }
+            Outcome::Done { .. } => peer.pace.note(asked.since.elapsed()),
+            Outcome::Failed { kind, .. } => {
+                let is_unknown =
+                    ErrorKind::ALL.get(usize::from(kind)) == Some(&ErrorKind::NotFound);
+                if is_unknown && !asked.is_open {
+                    self.have_opened(peer, asked);
+                } else {
+                    let generation = self.open.dataset.index().generation();
+                    self.owners.peers.refuse(asked.member, generation);
+                    self.ask(asked.wants);
+                }
+            }
+            Outcome::Lost => {
+                peer.lost.fetch_add(1, Ordering::Relaxed);
+                self.ask(asked.wants);
+            }
+        }
+    }
+
+    /// Has a member open a data set that none of its own clients has opened.
+    fn have_opened(&mut self, peer: &Peer, asked: Asked) {
+        let index = self.open.dataset.index();
+        let open = |id| Ask::Open {
+            id,
+            generation: index.generation(),
+            index: index.path().display().to_string(),
+            root: Some(self.owners.root.display().to_string()),
+        };
+        match peer.caller.call(open, None, &self.ends.0) {
+            Some(call) => self.note(peer, asked.member, asked.wants, call, true),
+            None => self.ask(asked.wants),
+        }
+    }
+}

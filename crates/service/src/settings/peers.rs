@@ -1,0 +1,161 @@
+//! Settings of a node that is one of several.
+
+use std::num::NonZeroU32;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use forebay_dataset::Member;
+use forebay_transport::SocketPlan;
+
+use super::{Rules, ServeSettings};
+
+/// How a node gets along with the others.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PeersPlan {
+    /// All nodes, this one too. A member's name is its address.
+    pub members: Vec<Member>,
+    /// Which of them this node is.
+    pub me: usize,
+    /// File with the job's secret; `None` if `FOREBAY_SECRET` has it.
+    pub secret_file: Option<PathBuf>,
+    /// Folders in which members may have data sets opened; what a client of this node has open is
+    /// served in any case.
+    pub exports: Vec<PathBuf>,
+    /// How sockets are set.
+    pub socket: SocketPlan,
+    /// A member that says nothing for so long while something is asked of it is given up.
+    pub silence: Duration,
+}
+
+impl PeersPlan {
+    /// Name of this node.
+    pub fn name(&self) -> &str {
+        &self.members[self.me].name
+    }
+}
+
+impl Rules {
+    /// What is said of other nodes, if anything is.
+    pub(super) fn peers(&mut self, settings: &ServeSettings) -> Option<PeersPlan> {
+        let dscp = self.within("dscp", settings.dscp.unwrap_or(0), 0..=63);
+        let silence = settings.peer_silence_ms.unwrap_or(1500);
+        let silence = self.within("peer_silence_ms", silence, 100..=600_000);
+        let exports = self.exports(settings.exports.as_deref());
+        let Some(members) = &settings.members else {
+            self.check(settings.listen.is_none(), || {
+                "`listen` needs `members`: name all daemons of the job".to_owned()
+            });
+            return None;
+        };
+        let members: Vec<Member> = members
+            .split(',')
+            .map(str::trim)
+            .filter(|text| !text.is_empty())
+            .filter_map(|text| self.member(text))
+            .collect();
+        let mut names: Vec<&str> = members.iter().map(|member| member.name.as_str()).collect();
+        names.sort_unstable();
+        if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
+            self.check(false, || format!("`members` names `{}` twice", twice[0]));
+        }
+        let listen = settings.listen.as_deref().unwrap_or("");
+        let me = members.iter().position(|member| member.name == listen);
+        self.check(me.is_some(), || {
+            format!("`listen` must be one of `members`, the one that this node is: `{listen}`")
+        });
+        Some(PeersPlan {
+            me: me?,
+            members,
+            secret_file: settings.secret_file.clone(),
+            exports,
+            socket: SocketPlan {
+                dscp: settings.dscp.map(|_| dscp as u8),
+            },
+            silence: Duration::from_millis(silence as u64),
+        })
+    }
+
+    /// `HOST:PORT`, or `HOST:PORT*WEIGHT`.
+    fn member(&mut self, text: &str) -> Option<Member> {
+        let (name, weight) = text.split_once('*').unwrap_or((text, "1"));
+        let port = name.rsplit_once(':').filter(|(host, _)| !host.is_empty());
+        let is_address =
+            port.is_some_and(|(_, port)| port.parse::<u16>().is_ok_and(|port| port > 0));
+        let weight = weight.parse::<NonZeroU32>().ok();
+        self.check(is_address && weight.is_some(), || {
+            format!("`members` must be `HOST:PORT` or `HOST:PORT*WEIGHT` each: `{text}`")
+        });
+        Some(Member {
+            name: name.to_owned(),
+            weight: weight.filter(|_| is_address)?,
+        })
+    }
+
+    fn exports(&mut self, text: Option<&str>) -> Vec<PathBuf> {
+        let folders = text
+            .unwrap_or("")
+            .split(':')
+            .filter(|folder| !folder.is_empty());
+        let folders: Vec<PathBuf> = folders.map(PathBuf::from).collect();
+        for folder in &folders {
+            self.check(folder.is_absolute(), || {
+                format!("`exports` must be absolute paths: `{}`", folder.display())
+            });
+        }
+        folders
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{PlanError, ServePlan, Source};
+
+    fn resolve(text: &str) -> Result<ServePlan, PlanError> {
+        let settings = ServeSettings::from_toml(&format!("[serve]\n{text}")).unwrap();
+        ServePlan::resolve(&[(Source::File, settings)], Some("/c".into()), |_| 1000)
+    }
+
+    #[test]
+    fn members_have_weights_and_this_node_is_one_of_them() {
+        let plan =
+            resolve("members = 'a:1, [::1]:2*3 ,c:3'\nlisten = '[::1]:2'\ndscp = 10").unwrap();
+        let peers = plan.peers.unwrap();
+        let weights: Vec<_> = (peers.members.iter())
+            .map(|member| (member.name.as_str(), member.weight.get()))
+            .collect();
+        assert_eq!(weights, [("a:1", 1), ("[::1]:2", 3), ("c:3", 1)]);
+        assert_eq!((peers.me, peers.socket.dscp), (1, Some(10)));
+        assert_eq!(plan.idle_exit, None, "others count on it");
+        assert_eq!(resolve("").unwrap().peers, None);
+        let plan = resolve("members = 'a:1'\nlisten = 'a:1'\nidle_exit_seconds = 5").unwrap();
+        assert_eq!(plan.idle_exit, Some(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn every_broken_rule_of_members_is_reported() {
+        let text = "members = 'a,b:x,c:1*0,d:0,e:1,e:1'\nexports = 'x:/y'\ndscp = 64\n\
+            peer_silence_ms = 5";
+        let rule =
+            |text| format!("`members` must be `HOST:PORT` or `HOST:PORT*WEIGHT` each: `{text}`");
+        assert_eq!(
+            resolve(text).unwrap_err().0,
+            [
+                "`dscp` must be between 0 and 63: 64".to_owned(),
+                "`peer_silence_ms` must be between 100 and 600000: 5".to_owned(),
+                "`exports` must be absolute paths: `x`".to_owned(),
+                rule("a"),
+                rule("b:x"),
+                rule("c:1*0"),
+                rule("d:0"),
+                "`members` names `e:1` twice".to_owned(),
+                "`listen` must be one of `members`, the one that this node is: ``".to_owned(),
+            ]
+        );
+        let alone = resolve("listen = 'a:1'").unwrap_err();
+        assert_eq!(
+            alone.0,
+            ["`listen` needs `members`: name all daemons of the job"]
+        );
+    }
+}

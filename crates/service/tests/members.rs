@@ -1,0 +1,441 @@
+//! Several nodes with one data set: real daemons over loopback.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+mod common;
+
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::time::Duration;
+
+use common::{Daemon, Link, PATIENCE, eventually};
+use forebay_dataset::index::{FieldSpec, IndexBuilder};
+use forebay_dataset::{BlockSize, ByteRange, Member, Placement, Region, ShardIndex};
+use forebay_origin::{IndexFile, fingerprint_of};
+use forebay_residency::{MapIdentity, ReadOutcome, ShardPaths, SharedShard};
+use forebay_wire::{Reply, Request, StageRange};
+use serde_json::Value;
+
+/// Not a test of its own: the body of the processes that serve.
+#[test]
+fn helper_that_serves() {
+    common::serve_if_asked();
+}
+
+const BLOCK: u64 = 1 << 16;
+/// Two such files do not fit in one region, so each is a shard of its own.
+const FILE: u64 = 200 << 20;
+/// Bytes of each file that are not zero, and read here.
+const USED: u64 = 4 << 20;
+const FILES: u32 = 8;
+
+/// Nodes with a cache each, and the files that they share.
+struct Cluster {
+    origin: tempfile::TempDir,
+    caches: Vec<tempfile::TempDir>,
+    names: Vec<String>,
+    generation: u128,
+    placement: Placement,
+}
+
+fn byte(file: u32, at: u64) -> u8 {
+    let mixed = (u64::from(file) << 32 ^ at).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    (mixed >> 40) as u8 | 1
+}
+
+/// An address that is free now, on a loopback network of this process's own.
+fn free_address(node: usize) -> String {
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    let listening = TcpListener::bind(format!("127.{high}.{low}.{}:0", node + 1)).unwrap();
+    listening.local_addr().unwrap().to_string()
+}
+
+impl Cluster {
+    fn new(nodes: usize) -> Self {
+        let origin = tempfile::tempdir().unwrap();
+        let field = FieldSpec {
+            name: "x".to_owned(),
+            dtype: "|u1".parse().unwrap(),
+        };
+        let size = BlockSize::new(BLOCK as u32).unwrap();
+        let mut builder = IndexBuilder::new(".", vec![field], size).unwrap();
+        for number in 0..FILES {
+            let name = format!("{number}.bin");
+            let file = std::fs::File::create(origin.path().join(&name)).unwrap();
+            let bytes: Vec<u8> = (0..USED).map(|at| byte(number, at)).collect();
+            file.write_all_at(&bytes, 0).unwrap();
+            file.set_len(FILE).unwrap();
+            let fingerprint = fingerprint_of(&file).unwrap();
+            builder.add_segment(&name, fingerprint).unwrap();
+        }
+        let path = origin.path().join("index");
+        builder
+            .write(&mut std::fs::File::create(&path).unwrap())
+            .unwrap();
+        let index = IndexFile::open(&path).unwrap();
+        assert_eq!(index.shard_count(), FILES);
+        let names: Vec<String> = (0..nodes).map(free_address).collect();
+        let members: Vec<Member> = names.iter().map(Member::new).collect();
+        let lens = [FILE; FILES as usize];
+        Self {
+            generation: index.generation(),
+            placement: Placement::new(index.generation(), lens, &members).unwrap(),
+            origin,
+            caches: names.iter().map(|_| tempfile::tempdir().unwrap()).collect(),
+            names,
+        }
+    }
+
+    fn cache(&self, node: usize) -> &Path {
+        self.caches[node].path()
+    }
+
+    fn index(&self) -> PathBuf {
+        self.origin.path().join("index")
+    }
+
+    fn start(&self, node: usize, more: &[(&str, &str)]) -> Daemon {
+        let members = self.names.join(",");
+        let mut settings = vec![
+            ("FOREBAY_MEMBERS", members.as_str()),
+            ("FOREBAY_LISTEN", self.names[node].as_str()),
+            ("FOREBAY_SECRET", "a secret of this test"),
+            ("FOREBAY_HEDGED_READS", "0"),
+        ];
+        settings.extend(more);
+        Daemon::start(self.cache(node), &settings)
+    }
+
+    /// All nodes, linked to each other, none of which is given up while it has to wait for a turn.
+    fn start_all(&self) -> Vec<Daemon> {
+        let patient = [("FOREBAY_PEER_SILENCE_MS", "60000")];
+        let daemons = (0..self.names.len()).map(|node| self.start(node, &patient));
+        let daemons = daemons.collect();
+        (0..self.names.len()).for_each(|node| self.wait_until_linked(node));
+        daemons
+    }
+
+    fn wait_until_linked(&self, node: usize) {
+        eventually("all are linked", || {
+            let members = status(self.cache(node))["members"].clone();
+            let mut members = members.as_array().unwrap().iter();
+            members.all(|member| member["state"] == "up" || member["state"] == "this node")
+        });
+    }
+
+    fn owner(&self, file: u32) -> usize {
+        let shard = ShardIndex(file);
+        self.placement.owner(Region { shard, number: 0 }).unwrap()
+    }
+
+    /// A file that this node owns.
+    fn owned_by(&self, node: usize) -> u32 {
+        let mut files = 0..FILES;
+        let owned = files.find(|file| self.owner(*file) == node);
+        owned.expect("every node owns something, or the test needs more files")
+    }
+
+    fn client(&self, node: usize) -> Client<'_> {
+        let mut link = Link::connect(self.cache(node));
+        let opened = link.ask(&Request::Open {
+            index: self.index().display().to_string(),
+            root: None,
+            generation: self.generation,
+        });
+        assert!(matches!(opened, Some(Reply::Opened { .. })), "{opened:?}");
+        Client {
+            cluster: self,
+            node,
+            link,
+        }
+    }
+}
+
+/// A trainer on one node.
+struct Client<'a> {
+    cluster: &'a Cluster,
+    node: usize,
+    link: Link,
+}
+
+fn range(file: u32, start: u64, len: u64) -> StageRange {
+    StageRange {
+        shard: file,
+        start,
+        len,
+    }
+}
+
+impl Client<'_> {
+    fn stage(&mut self, ranges: Vec<StageRange>) {
+        let staged = self.link.ask(&Request::Stage {
+            dataset: 0,
+            deadline_ms: PATIENCE.as_millis() as u32,
+            ranges,
+        });
+        assert_eq!(staged, Some(Reply::Staged { complete: true }));
+    }
+
+    /// True if the bytes were resident; they are then the origin's.
+    fn read(&self, asked: &StageRange) -> bool {
+        let folder =
+            ShardPaths::dataset_folder(self.cluster.cache(self.node), self.cluster.generation);
+        let shard = ShardIndex(asked.shard);
+        let identity = MapIdentity {
+            generation: self.cluster.generation,
+            shard,
+            block_size: BlockSize::new(BLOCK as u32).unwrap(),
+            shard_len: FILE,
+        };
+        let shared = SharedShard::open(ShardPaths::new(&folder, shard), &identity).unwrap();
+        let Some(shared) = shared else { return false };
+        let mut out = vec![0xEE; asked.len as usize];
+        match shared.read(ByteRange::new(asked.start, asked.len).unwrap(), &mut out) {
+            ReadOutcome::Done => {
+                let wanted = (asked.start..asked.start + asked.len).map(|at| byte(asked.shard, at));
+                assert!(out.into_iter().eq(wanted), "wrong bytes in {asked:?}");
+                true
+            }
+            ReadOutcome::Absent => false,
+            ReadOutcome::Failed(error) => panic!("the device failed: {error}"),
+        }
+    }
+
+    fn stage_and_read(&mut self, asked: StageRange) {
+        self.stage(vec![asked]);
+        assert!(self.read(&asked), "it was staged");
+    }
+
+    fn metric(&mut self, name: &str) -> u64 {
+        let status = status(self.cluster.cache(self.node));
+        status["metrics"][name].as_u64().unwrap()
+    }
+}
+
+fn status(cache: &Path) -> Value {
+    match Link::connect(cache).ask(&Request::Status) {
+        Some(Reply::Status(text)) => serde_json::from_str(&text).unwrap(),
+        other => panic!("no status: {other:?}"),
+    }
+}
+
+#[test]
+fn every_block_is_read_from_the_origin_once_over_all_nodes() {
+    let cluster = Cluster::new(3);
+    let _daemons = cluster.start_all();
+    // Opened everywhere first, so that no owner has to refuse.
+    let clients: Vec<Client<'_>> = (0..3).map(|node| cluster.client(node)).collect();
+    std::thread::scope(|scope| {
+        for mut client in clients {
+            scope.spawn(move || {
+                for part in 0..8 {
+                    let all = (0..FILES).map(|file| range(file, part * USED / 8, USED / 8));
+                    client.stage(all.collect());
+                }
+                for file in 0..FILES {
+                    assert!(client.read(&range(file, 0, USED)));
+                }
+            });
+        }
+    });
+    let mut clients: Vec<Client<'_>> = (0..3).map(|node| cluster.client(node)).collect();
+    let all_blocks = u64::from(FILES) * USED / BLOCK;
+    let mut origin_bytes = 0;
+    for (node, client) in clients.iter_mut().enumerate() {
+        let owned = (0..FILES)
+            .filter(|file| cluster.owner(*file) == node)
+            .count() as u64;
+        assert!(owned > 0, "each has a part");
+        let read = client.metric("origin_bytes");
+        assert_eq!(read, owned * USED, "node {node} reads what it owns");
+        origin_bytes += read;
+        let replicas = all_blocks - owned * USED / BLOCK;
+        assert_eq!(client.metric("peer_blocks"), replicas);
+        assert_eq!(client.metric("peer_corrupt_blocks"), 0);
+    }
+    assert_eq!(origin_bytes, u64::from(FILES) * USED);
+}
+
+#[test]
+fn a_batch_is_one_request_for_each_owner() {
+    let cluster = Cluster::new(3);
+    let _daemons = cluster.start_all();
+    let _others: Vec<Client<'_>> = (1..3).map(|node| cluster.client(node)).collect();
+    let mut client = cluster.client(0);
+    // Two samples in each file, far from each other.
+    let samples =
+        (0..FILES).flat_map(|file| [range(file, 5, 100), range(file, USED / 2 + 5, 3 * BLOCK)]);
+    client.stage(samples.clone().collect());
+    assert!(samples.clone().all(|sample| client.read(&sample)));
+    let members = status(cluster.cache(0))["members"].clone();
+    for member in [1, 2] {
+        assert_eq!(members[member]["asks"], 1, "{members}");
+    }
+    client.stage(samples.collect());
+    assert_eq!(status(cluster.cache(0))["members"], members, "all is here");
+}
+
+#[test]
+fn a_member_opens_what_is_exported_and_refuses_what_is_not() {
+    let cluster = Cluster::new(2);
+    let exports = cluster.origin.path().display().to_string();
+    let patient = ("FOREBAY_PEER_SILENCE_MS", "60000");
+    let _first = cluster.start(0, &[patient]);
+    let _second = cluster.start(1, &[patient, ("FOREBAY_EXPORTS", &exports)]);
+    (0..2).for_each(|node| cluster.wait_until_linked(node));
+    let mut client = cluster.client(0);
+    client.stage_and_read(range(cluster.owned_by(1), 0, 2 * BLOCK));
+    assert_eq!(client.metric("peer_blocks"), 2, "nobody has it open there");
+    assert_eq!(client.metric("origin_reads"), 0);
+    // The other way round there are no exports, and the data set was opened by a client meanwhile.
+    let mut other = cluster.client(1);
+    other.stage_and_read(range(cluster.owned_by(0), 0, 2 * BLOCK));
+    assert_eq!(other.metric("peer_blocks"), 2);
+
+    let cluster = Cluster::new(2);
+    let elsewhere = tempfile::tempdir().unwrap();
+    let exports = elsewhere.path().display().to_string();
+    let _first = cluster.start(0, &[patient]);
+    let _second = cluster.start(1, &[patient, ("FOREBAY_EXPORTS", &exports)]);
+    (0..2).for_each(|node| cluster.wait_until_linked(node));
+    let mut client = cluster.client(0);
+    client.stage_and_read(range(cluster.owned_by(1), 0, 2 * BLOCK));
+    assert_eq!(
+        client.metric("peer_blocks"),
+        0,
+        "it is in no exported folder"
+    );
+    assert_eq!(client.metric("origin_bytes"), 2 * BLOCK);
+}
+
+#[test]
+fn damaged_bytes_of_an_owner_are_dropped_and_read_from_the_origin() {
+    let cluster = Cluster::new(2);
+    let _daemons = cluster.start_all();
+    let file = cluster.owned_by(1);
+    let mut owner = cluster.client(1);
+    owner.stage_and_read(range(file, 0, 4 * BLOCK));
+    let folder = ShardPaths::dataset_folder(cluster.cache(1), cluster.generation);
+    let blocks = ShardPaths::new(&folder, ShardIndex(file)).data;
+    let blocks = std::fs::OpenOptions::new()
+        .write(true)
+        .open(blocks)
+        .unwrap();
+    blocks.write_all_at(&[0], 2 * BLOCK + 77).unwrap();
+    let mut client = cluster.client(0);
+    client.stage_and_read(range(file, 0, 4 * BLOCK));
+    assert_eq!(client.metric("peer_corrupt_blocks"), 1);
+    assert!(client.metric("origin_reads") > 0);
+}
+
+#[test]
+fn one_with_another_secret_is_no_member() {
+    let cluster = Cluster::new(2);
+    let _first = cluster.start(0, &[]);
+    let _stranger = cluster.start(1, &[("FOREBAY_SECRET", "quite another secret")]);
+    eventually("it is found out", || {
+        status(cluster.cache(0))["members"][1]["state"] == "down"
+    });
+    let mut client = cluster.client(0);
+    client.stage_and_read(range(cluster.owned_by(1), 0, BLOCK));
+    assert_eq!(client.metric("origin_bytes"), BLOCK);
+}
+
+#[test]
+fn a_stopped_owner_costs_time_and_is_taken_back() {
+    let cluster = Cluster::new(2);
+    let impatient = [("FOREBAY_PEER_SILENCE_MS", "500")];
+    let _first = cluster.start(0, &impatient);
+    let second = cluster.start(1, &impatient);
+    (0..2).for_each(|node| cluster.wait_until_linked(node));
+    let _open = cluster.client(1);
+    let mut client = cluster.client(0);
+    let file = cluster.owned_by(1);
+    client.stage_and_read(range(file, 0, BLOCK));
+    second.signal(rustix::process::Signal::STOP);
+    // Within the deadline, or the answer would be an error.
+    client.stage_and_read(range(file, BLOCK, 5 * BLOCK));
+    assert!(client.metric("origin_bytes") > 0);
+    assert_eq!(status(cluster.cache(0))["members"][1]["state"], "down");
+    second.signal(rustix::process::Signal::CONT);
+    cluster.wait_until_linked(0);
+    let before = client.metric("peer_blocks");
+    client.stage_and_read(range(file, 10 * BLOCK, BLOCK));
+    assert_eq!(client.metric("peer_blocks"), before + 1);
+}
+
+/// Small ranges all over, until told to stop.
+fn read_on(mut client: Client<'_>, seed: u64, done: &AtomicBool, reads: &AtomicU64) {
+    let mut dice = seed;
+    let mut below = |n: u64| {
+        dice ^= dice << 13;
+        dice ^= dice >> 7;
+        dice ^= dice << 17;
+        dice % n
+    };
+    while !done.load(Ordering::Relaxed) {
+        let batch: Vec<StageRange> = (0..4)
+            .map(|_| {
+                let start = below(USED - 1);
+                range(
+                    below(FILES.into()) as u32,
+                    start,
+                    1 + below((USED - start).min(300_000)),
+                )
+            })
+            .collect();
+        client.stage(batch.clone());
+        // What was staged may have been evicted again.
+        let read = batch.iter().filter(|asked| client.read(asked)).count();
+        reads.fetch_add(read as u64, Ordering::Relaxed);
+    }
+}
+
+#[test]
+fn owners_that_are_killed_or_stopped_while_others_read_cost_no_error() {
+    let cluster = Cluster::new(3);
+    // Half of the data, so that something is always absent.
+    let settings = [
+        ("FOREBAY_PEER_SILENCE_MS", "300"),
+        ("FOREBAY_CAPACITY", "20 MiB"),
+        ("FOREBAY_POLICY", "lru"),
+    ];
+    let _first = cluster.start(0, &settings);
+    let _second = cluster.start(1, &settings);
+    let mut third = cluster.start(2, &settings);
+    let (done, reads) = (AtomicBool::new(false), AtomicU64::new(0));
+    std::thread::scope(|scope| {
+        let readers: Vec<_> = (0..4)
+            .map(|reader| {
+                let client = cluster.client(reader % 2);
+                let (done, reads) = (&done, &reads);
+                scope.spawn(move || read_on(client, 77 + reader as u64, done, reads))
+            })
+            .collect();
+        for round in 0..6 {
+            let client = cluster.client(2);
+            std::thread::sleep(Duration::from_millis(150));
+            if round % 2 == 0 {
+                third.kill();
+                std::thread::sleep(Duration::from_millis(100));
+                third = cluster.start(2, &settings);
+            } else {
+                third.signal(rustix::process::Signal::STOP);
+                std::thread::sleep(Duration::from_millis(500));
+                third.signal(rustix::process::Signal::CONT);
+            }
+            drop(client);
+            if readers.iter().any(|reader| reader.is_finished()) {
+                break;
+            }
+        }
+        done.store(true, Ordering::Relaxed);
+        readers
+            .into_iter()
+            .for_each(|reader| reader.join().unwrap());
+    });
+    assert!(reads.into_inner() > 0, "nothing was read");
+    std::io::stdout().flush().unwrap();
+}
