@@ -13,7 +13,7 @@ use forebay_residency::{Counter, MapIdentity, ShardPaths, Stamps};
 use crate::attach::Dormant;
 use crate::budget::{Budget, Reservation};
 use crate::error::AttachError;
-use crate::evict::Spare;
+use crate::evict::{Shortage, Spare};
 use crate::future::Future;
 use crate::metrics::Metrics;
 use crate::owned::Ownership;
@@ -87,6 +87,7 @@ pub struct Cache {
     pub(crate) dormant: Mutex<Vec<Dormant>>,
     pub(crate) attaching: Mutex<()>,
     pub(crate) evicting: Mutex<()>,
+    pub(crate) short: Shortage,
     pub(crate) metrics: Metrics,
     pub(crate) future: OnceLock<Arc<dyn Future>>,
     pub(crate) ownership: OnceLock<Arc<dyn Ownership>>,
@@ -113,6 +114,7 @@ impl Cache {
             dormant: Mutex::new(dormant),
             attaching: Mutex::default(),
             evicting: Mutex::default(),
+            short: Shortage::default(),
             metrics: Metrics::default(),
             future: OnceLock::new(),
             ownership: OnceLock::new(),
@@ -178,6 +180,7 @@ impl Cache {
         // Others may take the room that was made, so this is tried more than once.
         for _ in 0..4 {
             if let Some(reservation) = self.budget.reserve(bytes) {
+                self.note_room();
                 return Some(reservation);
             }
             if !self.make_room(bytes, spare) {

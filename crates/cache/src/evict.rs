@@ -3,7 +3,8 @@
 
 use std::cmp::Reverse;
 use std::ops::Range;
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError, TryLockError};
+use std::time::Duration;
 
 use forebay_residency::{BLOCKS_PER_STAMP, now_ticks};
 
@@ -12,8 +13,16 @@ use crate::future::NextUse;
 use crate::owned::Owned;
 use crate::shard::{Dropped, Shard, runs_of};
 
-/// Share of the capacity that is freed at once, so that the scan is paid once for many fills.
+/// Share of the capacity that is freed at once, so that the scan is paid once for many fills, and
+/// the most of it: by a fill that waits for room, and ahead of need.
 const BATCH_SHARE: u64 = 64;
+const BATCH_BYTES: u64 = 64 << 20;
+const BATCH_BYTES_AHEAD: u64 = 4 << 30;
+/// Share of the capacity that is kept free ahead of need, and the most of it.
+const FREE_SHARE: u64 = 128;
+const FREE_BYTES: u64 = 1 << 30;
+/// How often who waits for another's eviction looks whether there is room.
+const LOOK_AGAIN: Duration = Duration::from_micros(200);
 /// Candidates that are looked for, at least.
 const FEWEST: usize = 64;
 
@@ -99,18 +108,82 @@ impl<T> First<T> {
     }
 }
 
+/// That room has become short, until it was heard.
+#[derive(Debug, Default)]
+pub(crate) struct Shortage {
+    told: Mutex<bool>,
+    telling: Condvar,
+}
+
+impl Shortage {
+    fn tell(&self) {
+        *self.told.lock().unwrap_or_else(PoisonError::into_inner) = true;
+        self.telling.notify_one();
+    }
+
+    /// True if it was told within the time.
+    fn wait(&self, patience: Duration) -> bool {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        let waited = self
+            .telling
+            .wait_timeout_while(told, patience, |told| !*told);
+        let (mut told, _) = waited.unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut *told)
+    }
+}
+
 impl Cache {
     /// Frees at least `bytes` if it can; true if it freed anything or others did meanwhile.
     pub(crate) fn make_room(&self, bytes: u64, spare: Option<Spare<'_>>) -> bool {
         let before = self.budget.used();
-        let _evicting = self.evicting.lock().unwrap_or_else(PoisonError::into_inner);
+        let _evicting = loop {
+            match self.evicting.try_lock() {
+                Ok(evicting) => break evicting,
+                Err(TryLockError::Poisoned(evicting)) => break evicting.into_inner(),
+                Err(TryLockError::WouldBlock) => {}
+            }
+            // The room that another makes counts as soon as it is there, not when it is done.
+            if self.budget.used() < before {
+                return true;
+            }
+            std::thread::sleep(LOOK_AGAIN);
+        };
         if self.budget.used() < before {
             return true;
         }
         let goal = bytes.max(self.excess(bytes));
         self.drop_dormant(goal) > 0
             || (self.plan.policy != Policy::Pin
-                && self.evict_worst(goal.max(self.budget.capacity() / BATCH_SHARE), spare) > 0)
+                && self.evict_worst(goal.max(self.batch(BATCH_BYTES)), spare) > 0)
+    }
+
+    /// Frees room before it is needed, so that no fill waits for it: for a thread of its own, in a
+    /// loop. Returns when some was made, or after `patience` if there is enough. Does nothing where
+    /// nothing may be evicted.
+    pub fn keep_room(&self, patience: Duration) {
+        if !self.short.wait(patience) || !self.is_short() {
+            return;
+        }
+        let _evicting = self.evicting.lock().unwrap_or_else(PoisonError::into_inner);
+        let goal = self.batch(BATCH_BYTES_AHEAD);
+        let freed = self.drop_dormant(goal);
+        self.evict_worst(goal.saturating_sub(freed), None);
+    }
+
+    /// Wakes whoever keeps room, if little is left.
+    pub(crate) fn note_room(&self) {
+        if self.is_short() {
+            self.short.tell();
+        }
+    }
+
+    fn is_short(&self) -> bool {
+        let kept = (self.budget.capacity() / FREE_SHARE).min(FREE_BYTES);
+        self.plan.policy != Policy::Pin && self.excess(kept) > 0
+    }
+
+    fn batch(&self, most: u64) -> u64 {
+        (self.budget.capacity() / BATCH_SHARE).min(most)
     }
 
     /// Evicts what lies over the capacity, whatever the policy: it was lowered since an earlier

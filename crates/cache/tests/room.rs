@@ -375,3 +375,42 @@ fn old_blocks_that_views_hold_do_not_hide_the_others() {
     assert!(node.cache.metrics().evicted_blocks.get() > 0);
     assert_eq!(view.bytes(), &world.shard[..held as usize]);
 }
+
+#[test]
+fn room_is_made_before_it_is_needed() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(1, &[8 << 20]);
+    let node = Node::start(&world, plan(folder.path(), Policy::Lru, 4 << 20));
+    let origin = world.origin();
+    node.cache.keep_room(Duration::ZERO);
+    // Until little is left; then it takes no fill to make room.
+    let mut start = 0;
+    while node.cache.used_bytes() < (4 << 20) - (16 << 10) {
+        assert!(node.stage(&origin, range(start, BLOCK)).unwrap());
+        start += BLOCK;
+    }
+    assert_eq!(node.cache.metrics().evicted_blocks.get(), 0);
+    node.cache.keep_room(Duration::from_secs(60));
+    assert!(
+        node.cache.metrics().evicted_blocks.get() >= 16,
+        "a 64th of the capacity"
+    );
+    let evicted = node.cache.metrics().evicted_blocks.get();
+    node.cache.keep_room(Duration::ZERO);
+    assert_eq!(
+        node.cache.metrics().evicted_blocks.get(),
+        evicted,
+        "there is enough"
+    );
+}
+
+#[test]
+fn what_is_pinned_is_kept_however_short_room_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let world = World::new(1, &[8 << 20]);
+    let node = Node::start(&world, plan(folder.path(), Policy::Pin, 4 << 20));
+    let origin = world.origin();
+    assert!(!node.stage(&origin, world.all()).unwrap());
+    node.cache.keep_room(Duration::ZERO);
+    assert_eq!(node.cache.metrics().evicted_blocks.get(), 0);
+}

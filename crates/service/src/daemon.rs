@@ -129,6 +129,7 @@ pub fn serve(
     // Samplers remove their plans; those of a process that was killed are nobody's.
     let _ = std::fs::remove_dir_all(paths.plans());
     let cache = Arc::new(Cache::open(plan.cache.clone())?);
+    keep_room(&cache).map_err(in_folder)?;
     let pool = Arc::new(Pool::start(plan.origin_reads).map_err(in_folder)?);
     let peers = plan.peers.clone().map(Peers::start).transpose();
     let peers = peers.map_err(ServeError::Peers)?;
@@ -168,6 +169,20 @@ pub fn serve(
     node.links.close_and_wait(DRAIN);
     node.readers.cache().close();
     Ok(served)
+}
+
+/// Starts the thread that makes room before it is needed. It ends soon after the cache.
+fn keep_room(cache: &Arc<Cache>) -> io::Result<()> {
+    let cache = Arc::downgrade(cache);
+    let keep = move || {
+        while let Some(cache) = cache.upgrade() {
+            cache.keep_room(Duration::from_secs(1));
+        }
+    };
+    std::thread::Builder::new()
+        .name("room".into())
+        .spawn(keep)?;
+    Ok(())
 }
 
 fn listen(paths: &NodePaths) -> io::Result<(UnixStream, UnixListener)> {
