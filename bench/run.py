@@ -14,6 +14,7 @@ from typing import NoReturn
 from bench import (
     ahead,
     cold_sample,
+    darshan_read,
     evict,
     origin_bytes,
     resume,
@@ -39,6 +40,7 @@ ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "evict": evict.measure,
     "resume": resume.measure,
     "stager_cpu": stager_cpu.measure,
+    "darshan_read": darshan_read.measure,
 }
 
 

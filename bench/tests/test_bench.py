@@ -50,7 +50,7 @@ EXPECTED = {name for row in ROWS for name in VARIANTS.get(row, {row})}
 TIER = {
     name for row in ("ahead", "evict", "resume", "stager_cpu") for name in VARIANTS.get(row, {row})
 }
-LATENCIES = EXPECTED - TIER - {"origin_bytes"}
+LATENCIES = EXPECTED - TIER - {"origin_bytes", "darshan_read"}
 
 
 def bench(out: Path, *words: str) -> subprocess.CompletedProcess[str]:

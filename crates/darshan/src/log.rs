@@ -127,6 +127,8 @@ impl Log {
     fn module(&mut self, reader: &mut Reader<'_>, place: &ModulePlace) {
         let (module, version) = (place.module, place.version);
         let found = match module {
+            // All its records were dropped.
+            _ if place.place.bytes == 0 => None,
             Module::Posix => {
                 reader.records(place, records::posix::reader(version), &mut self.posix)
             }
