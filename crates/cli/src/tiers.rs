@@ -4,6 +4,7 @@ mod classes;
 mod darshan;
 mod input;
 mod logs;
+mod plan;
 mod whatif;
 
 use clap::{Args, Subcommand};
@@ -22,6 +23,7 @@ enum Command {
     Darshan(darshan::Arguments),
     Classes(classes::Arguments),
     Whatif(whatif::Arguments),
+    Plan(plan::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -29,5 +31,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Darshan(arguments) => darshan::run(arguments),
         Command::Classes(arguments) => classes::run(arguments),
         Command::Whatif(arguments) => whatif::run(arguments),
+        Command::Plan(arguments) => plan::run(arguments),
     }
 }

@@ -1,15 +1,12 @@
 //! `forebay tiers whatif`
 
-use std::fs::File;
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
-
 use clap::Args;
 use forebay_analysis::stats::BootstrapPlan;
 use forebay_analysis::tiers::whatif::{Answer, Axis, Measured, Question, text};
 use forebay_analysis::tiers::{Setup, Study};
 use serde_json::json;
 
+use super::input::Input;
 use crate::Failure;
 
 /// Say what faster classes of I/O would give, and which gains reach a goal.
@@ -19,8 +16,8 @@ use crate::Failure;
                   slowest process is found after that. docs/TIERS.md describes the method."
 )]
 pub(crate) struct Arguments {
-    /// Records of I/O by class: of `forebay tiers sweep`, of `classes --records` or of a run
-    records: PathBuf,
+    #[command(flatten)]
+    input: Input,
     /// Only the setup of this name [default: each]
     #[arg(long)]
     setup: Option<String>,
@@ -69,7 +66,7 @@ fn gain(text: &str) -> Result<(String, f64), String> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let study = read(&arguments.records)?;
+    let study = arguments.input.read()?.study;
     let question = question(arguments);
     let mut answers = Vec::new();
     for setup in chosen(&study, arguments)? {
@@ -93,14 +90,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         );
     }
     Ok(())
-}
-
-fn read(path: &Path) -> Result<Study, Failure> {
-    let shown = path.display();
-    let file = File::open(path)
-        .map_err(|error| Failure::new(format!("cannot open records `{shown}`: {error}")))?;
-    Study::read(BufReader::new(file))
-        .map_err(|error| Failure::new(format!("cannot use records `{shown}`: {error}")))
 }
 
 fn question(arguments: &Arguments) -> Question {
@@ -136,7 +125,7 @@ fn chosen<'a>(study: &'a Study, arguments: &Arguments) -> Result<Vec<&'a Setup>,
             .iter()
             .map(|setup| format!("`{}`", setup.name))
             .collect();
-        let message = format!("no setup `{name}` in `{}`", arguments.records.display());
+        let message = format!("no setup `{name}` in the records");
         return Err(Failure::usage(message).hint(format!("it has {}", names.join(", "))));
     }
     Ok(found)

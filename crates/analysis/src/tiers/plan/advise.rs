@@ -14,6 +14,8 @@ const AS_GOOD: f64 = 1.01;
 const MAX_TRIAL_BATCHES: u64 = 200_000;
 /// Look-aheads that are tried, in batches of a rank; longer ones follow until nothing is gained.
 const LOOK_AHEADS: [u32; 10] = [0, 4, 8, 16, 32, 64, 128, 256, 512, 1_024];
+/// A block may bring so many times what is asked for, at first.
+const MOST_WASTE: f64 = 1.5;
 /// Block sizes that are tried, in bytes, the one with the least waste first.
 const BLOCKS: [f64; 5] = [16_384.0, 65_536.0, 262_144.0, 1_048_576.0, 4_194_304.0];
 /// Steps of the cache rate that are tried, in percent.
@@ -80,8 +82,6 @@ pub fn advise(scenario: &Scenario) -> Result<Advice, ScenarioError> {
     let ahead_bytes = f64::from(batches) * node_batch;
     let least_rate = rate(&scenario);
     let whole = whole_node_bytes(&scenario);
-    let touch = Touch::of(&scenario, Residency::Cold, 0.0);
-    let asked = f64::from(scenario.batch) * scenario.sample_bytes;
     Ok(Advice {
         look_ahead: LookAhead {
             batches,
@@ -89,7 +89,7 @@ pub fn advise(scenario: &Scenario) -> Result<Advice, ScenarioError> {
             node_bytes: ahead_bytes,
         },
         block_bytes: scenario.staged.block_bytes,
-        first_reads_over_asked: touch.reads * touch.bytes_each / asked,
+        first_reads_over_asked: waste(&scenario, scenario.staged.block_bytes),
         capacity: Capacity {
             whole_node_bytes: whole,
             least_rate,
@@ -156,9 +156,26 @@ fn block(scenario: &Scenario) -> f64 {
             (bytes, trial(&scenario, 1, Residency::Cold).wall_s)
         })
         .collect();
-    // Fewer blocks are less to keep track of, so of those that are as good the largest is taken.
+    // Fewer blocks are less to keep track of, so of those that are as good the largest is taken,
+    // among those that bring not much more than is asked for.
     trials.reverse();
-    least(&trials).unwrap_or(scenario.staged.block_bytes)
+    let modest: Vec<(f64, f64)> = trials
+        .iter()
+        .copied()
+        .filter(|trial| waste(&scenario, trial.0) <= MOST_WASTE)
+        .collect();
+    let smallest = trials.last().map(|trial| trial.0);
+    least(&modest)
+        .or(smallest)
+        .unwrap_or(scenario.staged.block_bytes)
+}
+
+/// Bytes that the first reads of an epoch bring over those that are asked for.
+fn waste(scenario: &Scenario, block_bytes: f64) -> f64 {
+    let mut scenario = scenario.clone();
+    scenario.staged.block_bytes = block_bytes;
+    let touch = Touch::of(&scenario, Residency::Cold, 0.0);
+    touch.reads * touch.bytes_each / (f64::from(scenario.batch) * scenario.sample_bytes)
 }
 
 fn rate(scenario: &Scenario) -> f64 {
