@@ -62,9 +62,22 @@ impl<'a> Bytes<'a> {
         (0..count).map(|_| words.i64()).collect()
     }
 
-    pub(crate) fn f64s(&mut self, count: usize) -> Option<Vec<f64>> {
-        let mut words = self.words(count)?;
-        (0..count).map(|_| words.f64()).collect()
+    /// Numbers for every place of `into`, if all their bytes are there.
+    pub(crate) fn fill_i64(&mut self, into: &mut [i64]) -> Option<()> {
+        let mut words = self.words(into.len())?;
+        for place in into {
+            *place = words.i64()?;
+        }
+        Some(())
+    }
+
+    /// As [`Bytes::fill_i64`].
+    pub(crate) fn fill_f64(&mut self, into: &mut [f64]) -> Option<()> {
+        let mut words = self.words(into.len())?;
+        for place in into {
+            *place = words.f64()?;
+        }
+        Some(())
     }
 
     /// The next `count` numbers of 8 bytes, checked before anything is made for them.

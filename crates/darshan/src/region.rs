@@ -96,7 +96,8 @@ fn inflate(
     limit: usize,
     streams: &mut impl Streams,
 ) -> (Cow<'static, [u8]>, Option<Stop>) {
-    let mut out = Vec::new();
+    // Records compress well; most regions are small.
+    let mut out = Vec::with_capacity(input.len().saturating_mul(10).min(STEP).min(limit + 1));
     let mut finished = 0;
     while !input.is_empty() {
         if out.len() == out.capacity() {

@@ -90,14 +90,14 @@ struct Counted<'a> {
 }
 
 fn posix<'a>(log: &'a Log, record: &'a PosixRecord) -> Entry<'a, Counted<'a>> {
-    let counters = Named("POSIX_", &records::posix::COUNTERS, &record.counters);
-    let times = Named("POSIX_F_", &records::posix::TIMES, &record.times);
+    let counters = Named(&records::posix::COUNTERS, &record.counters);
+    let times = Named(&records::posix::TIMES, &record.times);
     entry(log, record.id, record.rank, Counted { counters, times })
 }
 
 fn stdio<'a>(log: &'a Log, record: &'a StdioRecord) -> Entry<'a, Counted<'a>> {
-    let counters = Named("STDIO_", &records::stdio::COUNTERS, &record.counters);
-    let times = Named("STDIO_F_", &records::stdio::TIMES, &record.times);
+    let counters = Named(&records::stdio::COUNTERS, &record.counters);
+    let times = Named(&records::stdio::TIMES, &record.times);
     entry(log, record.id, record.rank, Counted { counters, times })
 }
 
@@ -115,11 +115,7 @@ struct Part<'a> {
 
 fn lustre<'a>(log: &'a Log, record: &'a LustreRecord) -> Entry<'a, Layout<'a>> {
     let part = |component: &'a Component| Part {
-        counters: Named(
-            "LUSTRE_COMP_",
-            &records::lustre::COUNTERS,
-            &component.counters,
-        ),
+        counters: Named(&records::lustre::COUNTERS, &component.counters),
         component,
     };
     let components = record.components.iter().map(part).collect();
@@ -158,12 +154,11 @@ fn dxt<'a>(log: &'a Log, record: &'a DxtRecord) -> Entry<'a, Traced<'a>> {
     entry(log, record.id, record.rank, traced)
 }
 
-/// Values under their names, each with a prefix.
-struct Named<'a, T>(&'a str, &'a [&'a str], &'a [T]);
+/// Values under their names.
+struct Named<'a, T>(&'a [&'a str], &'a [T]);
 
 impl<T: Serialize> Serialize for Named<'_, T> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let pairs = self.1.iter().zip(self.2);
-        serializer.collect_map(pairs.map(|(name, value)| (format!("{}{name}", self.0), value)))
+        serializer.collect_map(self.0.iter().zip(self.1))
     }
 }

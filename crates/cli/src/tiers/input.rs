@@ -10,6 +10,8 @@ use forebay_analysis::tiers::darshan::{
 };
 use forebay_analysis::tiers::{Rate, Study};
 
+use forebay_darshan::Log;
+
 use super::logs;
 use crate::Failure;
 
@@ -107,18 +109,13 @@ fn window(text: &str) -> Result<Window, String> {
 impl Input {
     /// All that the files say. Warnings go to stderr too.
     pub(crate) fn read(&self) -> Result<Found, Failure> {
-        let mut are_logs = Vec::with_capacity(self.files.len());
-        for file in &self.files {
-            are_logs.push(logs::is_log(file)?);
-        }
-        let found = if are_logs.iter().all(|is_log| *is_log) {
-            self.logs()?
-        } else if are_logs.iter().any(|is_log| *is_log) {
-            let message = "Darshan logs and records are named together";
-            let hint = "make records of the logs with `forebay tiers classes --records`";
-            return Err(Failure::usage(message).hint(hint));
-        } else {
-            self.records()?
+        // Clap has seen to it that there is one.
+        let Some((first, others)) = self.files.split_first() else {
+            return Err(Failure::usage("no file is named"));
+        };
+        let found = match logs::read_if_log(first)? {
+            Some(log) => self.logs((first, log), others)?,
+            None => self.records(first, others)?,
         };
         for sentence in &found.warnings {
             eprintln!("warning: {sentence}");
@@ -126,20 +123,21 @@ impl Input {
         Ok(found)
     }
 
-    fn logs(&self) -> Result<Found, Failure> {
+    fn logs(&self, (path, log): (&Path, Log), others: &[PathBuf]) -> Result<Found, Failure> {
         let options = self.options()?;
         let prefixes = options.prefixes.clone();
         let mut classifier = Classifier::new(options).map_err(refused)?;
-        for file in &self.files {
-            let shown = file.display().to_string();
-            classifier
-                .add(&shown, &logs::read(file)?)
-                .map_err(refused)?;
+        let name = |path: &Path| path.display().to_string();
+        classifier.add(&name(path), &log).map_err(refused)?;
+        drop(log);
+        for path in others {
+            let log = logs::read_if_log(path)?.ok_or_else(|| mixed(path))?;
+            classifier.add(&name(path), &log).map_err(refused)?;
         }
         let found = classifier.finish().map_err(refused)?;
-        let name = self.name.as_deref().unwrap_or_default();
+        let setup = self.name.as_deref().unwrap_or_default();
         Ok(Found {
-            study: Study::of_darshan(&found, &prefixes, name, self.cache_rate),
+            study: Study::of_darshan(&found, &prefixes, setup, self.cache_rate),
             other: found.other,
             warnings: found.warnings,
         })
@@ -167,7 +165,7 @@ impl Input {
         })
     }
 
-    fn records(&self) -> Result<Found, Failure> {
+    fn records(&self, first: &Path, others: &[PathBuf]) -> Result<Found, Failure> {
         let of_logs = [
             ("--gfs", !self.gfs.is_empty()),
             ("--lfs", !self.lfs.is_empty()),
@@ -181,18 +179,25 @@ impl Input {
             let message = format!("{option} is for Darshan logs, and the files are no logs");
             return Err(Failure::usage(message));
         }
-        let mut studies = self.files.iter().map(|file| records(file));
-        // Clap has seen to it that there is one.
-        let first = studies
-            .next()
-            .unwrap_or_else(|| Err(Failure::usage("no file is named")));
-        let study = studies.try_fold(first?, |study, next| Ok::<_, Failure>(study.join(next?)?))?;
+        let mut study = records(first)?;
+        for path in others {
+            study = study.join(records(path)?)?;
+        }
         Ok(Found {
             warnings: study.unread.sentences(),
             study,
             other: Vec::new(),
         })
     }
+}
+
+fn mixed(path: &Path) -> Failure {
+    let message = format!(
+        "`{}` is no Darshan log, and the files before it are",
+        path.display()
+    );
+    let hint = "name logs or records; `forebay tiers classes --records` makes records of logs";
+    Failure::usage(message).hint(hint)
 }
 
 fn records(path: &Path) -> Result<Study, Failure> {

@@ -7,13 +7,13 @@ use crate::bytes::{Bytes, text};
 
 /// Names of the counters, in the order of [`Component::counters`].
 pub const COUNTERS: [&str; 7] = [
-    "STRIPE_SIZE",
-    "STRIPE_COUNT",
-    "STRIPE_PATTERN",
-    "FLAGS",
-    "EXT_START",
-    "EXT_END",
-    "MIRROR_ID",
+    "LUSTRE_COMP_STRIPE_SIZE",
+    "LUSTRE_COMP_STRIPE_COUNT",
+    "LUSTRE_COMP_STRIPE_PATTERN",
+    "LUSTRE_COMP_FLAGS",
+    "LUSTRE_COMP_EXT_START",
+    "LUSTRE_COMP_EXT_END",
+    "LUSTRE_COMP_MIRROR_ID",
 ];
 
 /// Layout of one file.

@@ -5,97 +5,97 @@ use crate::bytes::Bytes;
 
 /// Names of the counters, in the order of [`PosixRecord::counters`].
 pub const COUNTERS: [&str; 69] = [
-    "OPENS",
-    "FILENOS",
-    "DUPS",
-    "READS",
-    "WRITES",
-    "SEEKS",
-    "STATS",
-    "MMAPS",
-    "FSYNCS",
-    "FDSYNCS",
-    "RENAME_SOURCES",
-    "RENAME_TARGETS",
-    "RENAMED_FROM",
-    "MODE",
-    "BYTES_READ",
-    "BYTES_WRITTEN",
-    "MAX_BYTE_READ",
-    "MAX_BYTE_WRITTEN",
-    "CONSEC_READS",
-    "CONSEC_WRITES",
-    "SEQ_READS",
-    "SEQ_WRITES",
-    "RW_SWITCHES",
-    "MEM_NOT_ALIGNED",
-    "MEM_ALIGNMENT",
-    "FILE_NOT_ALIGNED",
-    "FILE_ALIGNMENT",
-    "MAX_READ_TIME_SIZE",
-    "MAX_WRITE_TIME_SIZE",
-    "SIZE_READ_0_100",
-    "SIZE_READ_100_1K",
-    "SIZE_READ_1K_10K",
-    "SIZE_READ_10K_100K",
-    "SIZE_READ_100K_1M",
-    "SIZE_READ_1M_4M",
-    "SIZE_READ_4M_10M",
-    "SIZE_READ_10M_100M",
-    "SIZE_READ_100M_1G",
-    "SIZE_READ_1G_PLUS",
-    "SIZE_WRITE_0_100",
-    "SIZE_WRITE_100_1K",
-    "SIZE_WRITE_1K_10K",
-    "SIZE_WRITE_10K_100K",
-    "SIZE_WRITE_100K_1M",
-    "SIZE_WRITE_1M_4M",
-    "SIZE_WRITE_4M_10M",
-    "SIZE_WRITE_10M_100M",
-    "SIZE_WRITE_100M_1G",
-    "SIZE_WRITE_1G_PLUS",
-    "STRIDE1_STRIDE",
-    "STRIDE2_STRIDE",
-    "STRIDE3_STRIDE",
-    "STRIDE4_STRIDE",
-    "STRIDE1_COUNT",
-    "STRIDE2_COUNT",
-    "STRIDE3_COUNT",
-    "STRIDE4_COUNT",
-    "ACCESS1_ACCESS",
-    "ACCESS2_ACCESS",
-    "ACCESS3_ACCESS",
-    "ACCESS4_ACCESS",
-    "ACCESS1_COUNT",
-    "ACCESS2_COUNT",
-    "ACCESS3_COUNT",
-    "ACCESS4_COUNT",
-    "FASTEST_RANK",
-    "FASTEST_RANK_BYTES",
-    "SLOWEST_RANK",
-    "SLOWEST_RANK_BYTES",
+    "POSIX_OPENS",
+    "POSIX_FILENOS",
+    "POSIX_DUPS",
+    "POSIX_READS",
+    "POSIX_WRITES",
+    "POSIX_SEEKS",
+    "POSIX_STATS",
+    "POSIX_MMAPS",
+    "POSIX_FSYNCS",
+    "POSIX_FDSYNCS",
+    "POSIX_RENAME_SOURCES",
+    "POSIX_RENAME_TARGETS",
+    "POSIX_RENAMED_FROM",
+    "POSIX_MODE",
+    "POSIX_BYTES_READ",
+    "POSIX_BYTES_WRITTEN",
+    "POSIX_MAX_BYTE_READ",
+    "POSIX_MAX_BYTE_WRITTEN",
+    "POSIX_CONSEC_READS",
+    "POSIX_CONSEC_WRITES",
+    "POSIX_SEQ_READS",
+    "POSIX_SEQ_WRITES",
+    "POSIX_RW_SWITCHES",
+    "POSIX_MEM_NOT_ALIGNED",
+    "POSIX_MEM_ALIGNMENT",
+    "POSIX_FILE_NOT_ALIGNED",
+    "POSIX_FILE_ALIGNMENT",
+    "POSIX_MAX_READ_TIME_SIZE",
+    "POSIX_MAX_WRITE_TIME_SIZE",
+    "POSIX_SIZE_READ_0_100",
+    "POSIX_SIZE_READ_100_1K",
+    "POSIX_SIZE_READ_1K_10K",
+    "POSIX_SIZE_READ_10K_100K",
+    "POSIX_SIZE_READ_100K_1M",
+    "POSIX_SIZE_READ_1M_4M",
+    "POSIX_SIZE_READ_4M_10M",
+    "POSIX_SIZE_READ_10M_100M",
+    "POSIX_SIZE_READ_100M_1G",
+    "POSIX_SIZE_READ_1G_PLUS",
+    "POSIX_SIZE_WRITE_0_100",
+    "POSIX_SIZE_WRITE_100_1K",
+    "POSIX_SIZE_WRITE_1K_10K",
+    "POSIX_SIZE_WRITE_10K_100K",
+    "POSIX_SIZE_WRITE_100K_1M",
+    "POSIX_SIZE_WRITE_1M_4M",
+    "POSIX_SIZE_WRITE_4M_10M",
+    "POSIX_SIZE_WRITE_10M_100M",
+    "POSIX_SIZE_WRITE_100M_1G",
+    "POSIX_SIZE_WRITE_1G_PLUS",
+    "POSIX_STRIDE1_STRIDE",
+    "POSIX_STRIDE2_STRIDE",
+    "POSIX_STRIDE3_STRIDE",
+    "POSIX_STRIDE4_STRIDE",
+    "POSIX_STRIDE1_COUNT",
+    "POSIX_STRIDE2_COUNT",
+    "POSIX_STRIDE3_COUNT",
+    "POSIX_STRIDE4_COUNT",
+    "POSIX_ACCESS1_ACCESS",
+    "POSIX_ACCESS2_ACCESS",
+    "POSIX_ACCESS3_ACCESS",
+    "POSIX_ACCESS4_ACCESS",
+    "POSIX_ACCESS1_COUNT",
+    "POSIX_ACCESS2_COUNT",
+    "POSIX_ACCESS3_COUNT",
+    "POSIX_ACCESS4_COUNT",
+    "POSIX_FASTEST_RANK",
+    "POSIX_FASTEST_RANK_BYTES",
+    "POSIX_SLOWEST_RANK",
+    "POSIX_SLOWEST_RANK_BYTES",
 ];
 
 /// Names of the floating point counters, in the order of [`PosixRecord::times`]. Times are in
 /// seconds; timestamps count from the start of the job.
 pub const TIMES: [&str; 17] = [
-    "OPEN_START_TIMESTAMP",
-    "READ_START_TIMESTAMP",
-    "WRITE_START_TIMESTAMP",
-    "CLOSE_START_TIMESTAMP",
-    "OPEN_END_TIMESTAMP",
-    "READ_END_TIMESTAMP",
-    "WRITE_END_TIMESTAMP",
-    "CLOSE_END_TIMESTAMP",
-    "READ_TIME",
-    "WRITE_TIME",
-    "META_TIME",
-    "MAX_READ_TIME",
-    "MAX_WRITE_TIME",
-    "FASTEST_RANK_TIME",
-    "SLOWEST_RANK_TIME",
-    "VARIANCE_RANK_TIME",
-    "VARIANCE_RANK_BYTES",
+    "POSIX_F_OPEN_START_TIMESTAMP",
+    "POSIX_F_READ_START_TIMESTAMP",
+    "POSIX_F_WRITE_START_TIMESTAMP",
+    "POSIX_F_CLOSE_START_TIMESTAMP",
+    "POSIX_F_OPEN_END_TIMESTAMP",
+    "POSIX_F_READ_END_TIMESTAMP",
+    "POSIX_F_WRITE_END_TIMESTAMP",
+    "POSIX_F_CLOSE_END_TIMESTAMP",
+    "POSIX_F_READ_TIME",
+    "POSIX_F_WRITE_TIME",
+    "POSIX_F_META_TIME",
+    "POSIX_F_MAX_READ_TIME",
+    "POSIX_F_MAX_WRITE_TIME",
+    "POSIX_F_FASTEST_RANK_TIME",
+    "POSIX_F_SLOWEST_RANK_TIME",
+    "POSIX_F_VARIANCE_RANK_TIME",
+    "POSIX_F_VARIANCE_RANK_BYTES",
 ];
 
 /// What one rank did with one file, or all ranks together where the rank is
@@ -184,18 +184,20 @@ pub(crate) fn reader(version: u32) -> Option<impl Fn(&mut Bytes<'_>) -> Option<S
         _ => return None,
     };
     Some(move |bytes: &mut Bytes<'_>| {
-        let (id, rank) = (bytes.u64()?, bytes.i64()?);
-        let counters = bytes.i64s(counters)?;
-        let times = bytes.f64s(times)?;
-        if version == 1 && counters[FOPENS] > 0 {
+        let mut record = PosixRecord {
+            id: bytes.u64()?,
+            rank: bytes.i64()?,
+            counters: [0; 69],
+            times: [0.0; 17],
+        };
+        bytes.fill_i64(&mut record.counters[..counters])?;
+        bytes.fill_f64(&mut record.times[..times])?;
+        if version == 1 && record.counters[FOPENS] > 0 {
             return Some(Step::LeftOut);
         }
-        Some(Step::Record(PosixRecord {
-            id,
-            rank,
-            counters: newest_counters(version, counters).try_into().ok()?,
-            times: newest_times(version, times).try_into().ok()?,
-        }))
+        renew_counters(version, &mut record.counters);
+        renew_times(version, &mut record.times);
+        Some(Step::Record(record))
     })
 }
 
@@ -203,24 +205,27 @@ pub(crate) fn reader(version: u32) -> Option<impl Fn(&mut Bytes<'_>) -> Option<S
 /// that has any mixes both interfaces.
 const FOPENS: usize = 6;
 
-/// The counters as version 4 has them; what a version did not watch is -1.
-fn newest_counters(version: u32, mut counters: Vec<i64>) -> Vec<i64> {
+/// Brings the counters of an older version, which lie in front, to their places in version 4; what
+/// a version did not watch is -1.
+fn renew_counters(version: u32, counters: &mut [i64; 69]) {
     if version == 1 {
-        counters.drain(FOPENS..FOPENS + 4);
+        counters.copy_within(FOPENS + 4..68, FOPENS);
     }
     if version <= 3 {
-        // FILENOS and DUPS, then RENAME_SOURCES, RENAME_TARGETS and RENAMED_FROM.
-        counters.splice(1..1, [-1, -1]);
-        counters.splice(10..10, [-1, -1, 0]);
+        // Behind OPENS and seven others, of which the first two are FILENOS and DUPS, come
+        // RENAME_SOURCES, RENAME_TARGETS and RENAMED_FROM.
+        counters.copy_within(8..64, 13);
+        counters.copy_within(1..8, 3);
+        counters[1..3].fill(-1);
+        counters[10..13].copy_from_slice(&[-1, -1, 0]);
     }
-    counters
 }
 
-/// The times as version 4 has them. Before version 3 the end of the first and the start of the
-/// last of several opens and closes were not kept.
-fn newest_times(version: u32, mut times: Vec<f64>) -> Vec<f64> {
+/// Likewise the times. Before version 3 the end of the first and the start of the last of several
+/// opens and closes were not kept.
+fn renew_times(version: u32, times: &mut [f64; 17]) {
     if version <= 2 {
-        times.splice(3..3, [-1.0, -1.0]);
+        times.copy_within(3..15, 5);
+        times[3..5].fill(-1.0);
     }
-    times
 }

@@ -5,40 +5,40 @@ use crate::bytes::Bytes;
 
 /// Names of the counters, in the order of [`StdioRecord::counters`].
 pub const COUNTERS: [&str; 14] = [
-    "OPENS",
-    "FDOPENS",
-    "READS",
-    "WRITES",
-    "SEEKS",
-    "FLUSHES",
-    "BYTES_WRITTEN",
-    "BYTES_READ",
-    "MAX_BYTE_READ",
-    "MAX_BYTE_WRITTEN",
-    "FASTEST_RANK",
-    "FASTEST_RANK_BYTES",
-    "SLOWEST_RANK",
-    "SLOWEST_RANK_BYTES",
+    "STDIO_OPENS",
+    "STDIO_FDOPENS",
+    "STDIO_READS",
+    "STDIO_WRITES",
+    "STDIO_SEEKS",
+    "STDIO_FLUSHES",
+    "STDIO_BYTES_WRITTEN",
+    "STDIO_BYTES_READ",
+    "STDIO_MAX_BYTE_READ",
+    "STDIO_MAX_BYTE_WRITTEN",
+    "STDIO_FASTEST_RANK",
+    "STDIO_FASTEST_RANK_BYTES",
+    "STDIO_SLOWEST_RANK",
+    "STDIO_SLOWEST_RANK_BYTES",
 ];
 
 /// Names of the floating point counters, in the order of [`StdioRecord::times`]. Times are in
 /// seconds; timestamps count from the start of the job.
 pub const TIMES: [&str; 15] = [
-    "META_TIME",
-    "WRITE_TIME",
-    "READ_TIME",
-    "OPEN_START_TIMESTAMP",
-    "CLOSE_START_TIMESTAMP",
-    "WRITE_START_TIMESTAMP",
-    "READ_START_TIMESTAMP",
-    "OPEN_END_TIMESTAMP",
-    "CLOSE_END_TIMESTAMP",
-    "WRITE_END_TIMESTAMP",
-    "READ_END_TIMESTAMP",
-    "FASTEST_RANK_TIME",
-    "SLOWEST_RANK_TIME",
-    "VARIANCE_RANK_TIME",
-    "VARIANCE_RANK_BYTES",
+    "STDIO_F_META_TIME",
+    "STDIO_F_WRITE_TIME",
+    "STDIO_F_READ_TIME",
+    "STDIO_F_OPEN_START_TIMESTAMP",
+    "STDIO_F_CLOSE_START_TIMESTAMP",
+    "STDIO_F_WRITE_START_TIMESTAMP",
+    "STDIO_F_READ_START_TIMESTAMP",
+    "STDIO_F_OPEN_END_TIMESTAMP",
+    "STDIO_F_CLOSE_END_TIMESTAMP",
+    "STDIO_F_WRITE_END_TIMESTAMP",
+    "STDIO_F_READ_END_TIMESTAMP",
+    "STDIO_F_FASTEST_RANK_TIME",
+    "STDIO_F_SLOWEST_RANK_TIME",
+    "STDIO_F_VARIANCE_RANK_TIME",
+    "STDIO_F_VARIANCE_RANK_BYTES",
 ];
 
 /// What one rank did with one stream, or all ranks together where the rank is
@@ -63,18 +63,19 @@ pub(crate) fn reader(version: u32) -> Option<impl Fn(&mut Bytes<'_>) -> Option<S
         _ => return None,
     };
     Some(move |bytes: &mut Bytes<'_>| {
-        let (id, rank) = (bytes.u64()?, bytes.i64()?);
-        let mut counters = bytes.i64s(counters)?;
+        let mut record = StdioRecord {
+            id: bytes.u64()?,
+            rank: bytes.i64()?,
+            counters: [0; 14],
+            times: [0.0; 15],
+        };
+        bytes.fill_i64(&mut record.counters[..counters])?;
         if version == 1 {
             // FDOPENS was not watched.
-            counters.insert(1, -1);
+            record.counters.copy_within(1..13, 2);
+            record.counters[1] = -1;
         }
-        let times = bytes.f64s(TIMES.len())?;
-        Some(Step::Record(StdioRecord {
-            id,
-            rank,
-            counters: counters.try_into().ok()?,
-            times: times.try_into().ok()?,
-        }))
+        bytes.fill_f64(&mut record.times)?;
+        Some(Step::Record(record))
     })
 }
