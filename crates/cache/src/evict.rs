@@ -152,9 +152,11 @@ impl Cache {
             return true;
         }
         let goal = bytes.max(self.excess(bytes));
-        self.drop_dormant(goal) > 0
-            || (self.plan.policy != Policy::Pin
-                && self.evict_worst(goal.max(self.batch(BATCH_BYTES)), spare) > 0)
+        // Who pins keeps what is its own; a replica can be had from its owner again.
+        let pins = self.plan.policy == Policy::Pin;
+        let may_evict = !pins || self.ownership.get().is_some();
+        let batch = goal.max(self.batch(BATCH_BYTES));
+        self.drop_dormant(goal) > 0 || (may_evict && self.evict_worst(batch, spare, pins) > 0)
     }
 
     /// Frees room before it is needed, so that no fill waits for it: for a thread of its own, in a
@@ -167,7 +169,7 @@ impl Cache {
         let _evicting = self.evicting.lock().unwrap_or_else(PoisonError::into_inner);
         let goal = self.batch(BATCH_BYTES_AHEAD);
         let freed = self.drop_dormant(goal);
-        self.evict_worst(goal.saturating_sub(freed), None);
+        self.evict_worst(goal.saturating_sub(freed), None, false);
     }
 
     /// Wakes whoever keeps room, if little is left.
@@ -191,7 +193,7 @@ impl Cache {
     pub(crate) fn shrink_to_capacity(&self) {
         let _evicting = self.evicting.lock().unwrap_or_else(PoisonError::into_inner);
         self.drop_dormant(self.excess(0));
-        self.evict_worst(self.excess(0), None);
+        self.evict_worst(self.excess(0), None, false);
     }
 
     /// Bytes to free before `more` fit.
@@ -226,8 +228,8 @@ impl Cache {
     }
 
     /// Evicts the blocks that are needed last, of those the ones used longest ago first, until `goal`
-    /// bytes were freed. Returns how many were.
-    fn evict_worst(&self, goal: u64, spare: Option<Spare<'_>>) -> u64 {
+    /// bytes were freed; only replicas if `pins`. Returns how many were.
+    fn evict_worst(&self, goal: u64, spare: Option<Spare<'_>>, pins: bool) -> u64 {
         if goal == 0 {
             return 0;
         }
@@ -238,7 +240,7 @@ impl Cache {
         // Counted here and not by the budget's fall: others take the room as it is made.
         let mut freed = 0;
         loop {
-            let (candidates, is_cut) = self.candidates(most, spare).sorted();
+            let (candidates, is_cut) = self.candidates(most, spare, pins).sorted();
             let more = self.evict_until(goal - freed, candidates);
             freed += more;
             if freed >= goal || !is_cut {
@@ -267,14 +269,16 @@ impl Cache {
         freed
     }
 
-    fn candidates(&self, most: usize, spare: Option<Spare<'_>>) -> First<Candidate> {
+    fn candidates(&self, most: usize, spare: Option<Spare<'_>>, pins: bool) -> First<Candidate> {
         let future = self
             .future
             .get()
             .filter(|_| self.plan.policy == Policy::Plan);
         let mut first = First::new(most, Candidate::rank);
         let mut found = |candidate: Candidate| {
-            if !spare.is_some_and(|spare| spare.covers(&candidate)) {
+            let is_spared = spare.is_some_and(|spare| spare.covers(&candidate));
+            let is_pinned = pins && candidate.is_kept;
+            if !(is_spared || is_pinned) {
                 first.push(candidate);
             }
         };

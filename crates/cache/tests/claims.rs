@@ -171,8 +171,7 @@ impl Ownership for EvenOnes {
     }
 }
 
-#[test]
-fn replicas_are_evicted_before_what_is_owned() {
+fn two_data_sets(policy: Policy) {
     let worlds: Vec<World> = (0..40)
         .map(|salt| World::new(salt, &[64 * BLOCK]))
         .collect();
@@ -182,27 +181,32 @@ fn replicas_are_evicted_before_what_is_owned() {
     let folder = tempfile::tempdir().unwrap();
     // Room for all that is owned and a part of the replicas.
     let capacity = 84 * BLOCK + 64 * 1024;
-    let node = Node::start(owned, plan(folder.path(), Policy::Lru, capacity));
+    let node = Node::start(owned, plan(folder.path(), policy, capacity));
     node.cache.set_ownership(Arc::new(EvenOnes));
     assert!(node.stage(&owned.origin(), range(0, 48 * BLOCK)).unwrap());
     let other = node.cache.attach(replica.index()).unwrap();
     let fill = |dataset: &Arc<_>, world: &World, blocks| {
         let later = Instant::now() + Duration::from_secs(60);
-        let filled = node
-            .cache
-            .fill(dataset, &world.origin(), &job(blocks), later);
+        let filled = (node.cache).fill(dataset, &world.origin(), &job(blocks), later);
         assert_eq!(filled.unwrap(), Filled::Resident);
     };
     fill(&other, replica, 0..32);
     // Used later than what is owned, but not within the time of a reader who waits.
     std::thread::sleep(Duration::from_millis(2300));
     fill(&node.dataset, owned, 48..64);
-    assert_eq!(
-        node.dataset.usage().resident_blocks,
-        64,
-        "all that is owned"
-    );
+    let all_owned = node.dataset.usage().resident_blocks;
+    assert_eq!(all_owned, 64, "all that is owned");
     assert!(other.usage().resident_blocks < 32, "replicas made room");
+}
+
+#[test]
+fn replicas_are_evicted_before_what_is_owned() {
+    two_data_sets(Policy::Lru);
+}
+
+#[test]
+fn who_pins_evicts_replicas_for_what_it_owns() {
+    two_data_sets(Policy::Pin);
 }
 
 fn region() -> Region {

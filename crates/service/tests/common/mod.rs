@@ -104,6 +104,14 @@ impl Daemon {
         self.signal(rustix::process::Signal::TERM);
     }
 
+    /// Stops it, and returns when all of its threads stand still.
+    pub(crate) fn freeze(&self) {
+        self.signal(rustix::process::Signal::STOP);
+        let pid = rustix::process::Pid::from_child(&self.child);
+        let stopped = rustix::process::waitpid(Some(pid), rustix::process::WaitOptions::UNTRACED);
+        assert!(stopped.unwrap().is_some_and(|(_, status)| status.stopped()));
+    }
+
     pub(crate) fn signal(&self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(&self.child);
         rustix::process::kill_process(pid, signal).unwrap();
