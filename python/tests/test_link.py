@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 from node import Node
 from worlds import World
@@ -91,6 +92,21 @@ def test_a_silent_daemon_ends_at_the_deadline(node: Node, world: World) -> None:
         world.read_by(dataset)
         with pytest.raises(forebay.UnavailableError):
             forebay.status(node.cache, deadline_s=0.3)
+
+
+def test_a_stopped_daemon_costs_seconds_and_no_byte(node: Node, world: World) -> None:
+    dataset = node.open(world.index, deadline_s=3000)
+    (pid,) = node.daemons()
+    daemon = psutil.Process(pid)
+    daemon.suspend()
+    try:
+        world.read_by(dataset)
+        # Nor does opening wait for it.
+        with pytest.warns(RuntimeWarning, match="does not answer"):
+            world.read_by(node.open(world.index, deadline_s=3000))
+    finally:
+        daemon.resume()
+    assert node.status()["asked_bytes"] == 0
 
 
 def interrupt_once(connected: threading.Event) -> threading.Thread:

@@ -20,7 +20,7 @@ use rustix::net::RecvFlags;
 
 use crate::error::ClientError;
 pub use crate::node::DaemonCommand;
-use crate::node::start;
+use crate::node::{self, SILENCE, Silent, answers, start};
 
 /// What a request needs to know about its daemon and its data set.
 #[derive(Clone, Debug)]
@@ -77,6 +77,8 @@ struct Interruptible<'a> {
     stream: &'a UnixStream,
     timeout: &'a mut Timeout,
     end: Instant,
+    /// Whose daemon it is.
+    paths: &'a NodePaths,
 }
 
 /// The socket's timeouts in whole seconds, rounded up, so that most requests need not set them.
@@ -86,7 +88,7 @@ struct Timeout(Option<u64>);
 
 impl Timeout {
     fn set(&mut self, stream: &UnixStream, left: Duration) -> io::Result<()> {
-        let seconds = left.as_secs() + 1;
+        let seconds = left.min(SILENCE).as_secs() + 1;
         if self.0 != Some(seconds) {
             stream.set_read_timeout(Some(Duration::from_secs(seconds)))?;
             stream.set_write_timeout(Some(Duration::from_secs(seconds)))?;
@@ -106,8 +108,13 @@ impl Read for Interruptible<'_> {
             self.timeout.set(self.stream, left)?;
             match self.stream.read(out) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => check_signals()?,
-                // The clock decides, above.
-                Err(error) if is_timeout(&error) => {}
+                // The clock decides, above; but a daemon that is stopped would use all of it up.
+                Err(error) if is_timeout(&error) => {
+                    if Instant::now() < self.end && !answers(self.paths) {
+                        return Err(io::Error::other(Silent));
+                    }
+                    check_signals()?;
+                }
                 read => return read,
             }
         }
@@ -119,7 +126,12 @@ thread_local! {
 }
 
 impl Link {
-    fn call(&mut self, request: &Request, deadline: Instant) -> io::Result<Reply> {
+    fn call(
+        &mut self,
+        paths: &NodePaths,
+        request: &Request,
+        deadline: Instant,
+    ) -> io::Result<Reply> {
         // A little longer than the daemon waits, so that its own words arrive.
         let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_millis(200);
         self.timeout.set(&self.stream, left)?;
@@ -128,6 +140,7 @@ impl Link {
             stream: &self.stream,
             timeout: &mut self.timeout,
             end: Instant::now() + left,
+            paths,
         };
         let kind = read_frame(&mut reply, &mut self.payload)?
             .ok_or(io::Error::from(io::ErrorKind::UnexpectedEof))?;
@@ -151,7 +164,7 @@ impl Link {
                 .map(|root| root.to_string_lossy().into_owned()),
             generation: target.generation,
         };
-        match self.call(&request, deadline)? {
+        match self.call(&target.paths, &request, deadline)? {
             Reply::Opened { dataset, .. } => {
                 self.opened.insert(key, dataset);
                 Ok(Ok(dataset))
@@ -205,7 +218,9 @@ fn with_link<T>(
                 return Ok(answer);
             }
             // Part of a frame may be left in the stream, so the link is dropped in any case.
-            Err(error) if fresh || is_timeout(&error) || is_interrupted(&error) => {
+            Err(error)
+                if fresh || is_timeout(&error) || is_interrupted(&error) || is_silent(&error) =>
+            {
                 return Err(error);
             }
             Err(_) => {}
@@ -220,12 +235,17 @@ pub(crate) fn is_timeout(error: &io::Error) -> bool {
     )
 }
 
+fn is_silent(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<Silent>())
+}
+
 fn connect(paths: &NodePaths, command: &DaemonCommand, deadline: Instant) -> io::Result<Link> {
-    let stream = match paths.connect() {
+    let stream = match node::connect(paths, deadline) {
         Ok(stream) => stream,
+        Err(error) if is_silent(&error) || is_interrupted(&error) => return Err(error),
         Err(_) => {
             start(paths, command, deadline)?;
-            paths.connect()?
+            node::connect(paths, deadline)?
         }
     };
     static LINKS_MADE: AtomicU64 = AtomicU64::new(0);
@@ -268,7 +288,7 @@ pub(crate) fn stage(
                 deadline_ms,
                 ranges: part.to_vec(),
             };
-            Ok(match link.call(&request, deadline)? {
+            Ok(match link.call(&target.paths, &request, deadline)? {
                 Reply::Staged { complete } => Ok(complete),
                 reply => Err(refused(reply)),
             })
@@ -300,7 +320,7 @@ pub(crate) fn follow(
             plan: text(plan),
             next: next.map(text),
         };
-        Ok(match link.call(&request, deadline)? {
+        Ok(match link.call(&target.paths, &request, deadline)? {
             Reply::Done => Ok(link.number),
             reply => Err(refused(reply)),
         })
@@ -336,7 +356,11 @@ pub(crate) fn distrust(
         .dataset(target, deadline)?
     {
         Ok(dataset) => link
-            .call(&Request::Distrust { dataset, range }, deadline)
+            .call(
+                &target.paths,
+                &Request::Distrust { dataset, range },
+                deadline,
+            )
             .map(drop),
         Err(_) => Ok(()),
     });
@@ -350,7 +374,7 @@ fn ask(folder: &Path, request: &Request, deadline: Duration) -> Result<Reply, Cl
     let paths = NodePaths::new(folder.to_path_buf());
     let deadline = Instant::now() + deadline;
     with_link(&paths, &DaemonCommand::default(), deadline, |link| {
-        link.call(request, deadline)
+        link.call(&paths, request, deadline)
     })
     .map_err(|source| {
         if is_interrupted(&source) {

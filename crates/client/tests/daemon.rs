@@ -164,6 +164,7 @@ fn a_daemon_that_is_never_done_costs_the_deadline_and_the_error_names_the_bytes(
     let world = World::new();
     let _requests = serve(&world.cache(), |request| match request {
         Request::Open { .. } => opened(),
+        Request::Ping => Some(Reply::Done),
         _ => {
             std::thread::sleep(LONG);
             None
@@ -275,4 +276,44 @@ fn a_buffer_that_is_too_small_is_refused_before_anything_is_written() {
     assert_eq!(error.kind(), ErrorKind::InvalidInput);
     let error = dataset.read_into(SAMPLES, &mut out).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::NotFound);
+}
+
+#[test]
+fn a_daemon_that_has_stopped_is_given_up_long_before_the_deadline() {
+    let world = World::new();
+    let paths = NodePaths::new(world.cache());
+    paths.create_folder().unwrap();
+    // It listens and takes nothing up, as a process does that was sent SIGSTOP.
+    let _listener = paths.listen().unwrap();
+    let begun = std::time::Instant::now();
+    let (dataset, warning) = world.open(Duration::from_secs(600));
+    let warning = warning.unwrap();
+    assert!(warning.contains("does not answer"), "{warning}");
+    for sample in 0..SAMPLES {
+        world.read(&dataset, sample).unwrap();
+    }
+    assert!(
+        begun.elapsed() < Duration::from_secs(300),
+        "it was waited for"
+    );
+}
+
+#[test]
+fn a_daemon_that_is_only_slow_is_waited_for() {
+    let world = World::new();
+    let asked = serve(&world.cache(), |request| match request {
+        Request::Open { .. } => opened(),
+        Request::Stage { .. } => {
+            std::thread::sleep(Duration::from_millis(6500));
+            Some(Reply::Staged { complete: false })
+        }
+        _ => Some(Reply::Done),
+    });
+    let (dataset, warning) = world.open(LONG);
+    assert_eq!(warning, None);
+    world.read(&dataset, 1).unwrap();
+    let asked: Vec<Request> = asked.try_iter().collect();
+    let count = |is: fn(&Request) -> bool| asked.iter().filter(|one| is(one)).count();
+    assert!(count(|one| matches!(one, Request::Ping)) >= 1, "{asked:?}");
+    assert_eq!(count(|one| matches!(one, Request::Stage { .. })), 1);
 }

@@ -7,6 +7,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
+use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
+
 /// Files of one cache folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodePaths {
@@ -74,10 +76,16 @@ impl NodePaths {
         Ok(())
     }
 
-    /// Connects to the daemon.
+    /// Connects to the daemon, or says at once that it cannot: `WouldBlock` where as many wait for
+    /// the daemon already as may.
     pub fn connect(&self) -> io::Result<UnixStream> {
         let (_open, socket) = self.short_socket()?;
-        UnixStream::connect(socket)
+        let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
+        let made = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
+        rustix::net::connect(&made, &SocketAddrUnix::new(socket)?)?;
+        let stream = UnixStream::from(made);
+        stream.set_nonblocking(false)?;
+        Ok(stream)
     }
 
     /// Listens in place of a daemon that is gone. The caller holds the lock.

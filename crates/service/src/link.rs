@@ -138,6 +138,7 @@ fn answer(
             node.stager.follow(number, open.clone(), plans);
             Ok(Reply::Done)
         }
+        Request::Ping => Ok(Reply::Done),
         Request::Status => Ok(Reply::Status(node.status())),
         Request::Stop => {
             node.stop();

@@ -60,6 +60,8 @@ pub enum Request {
         /// Plan file of the epoch after it, where it is known.
         next: Option<String>,
     },
+    /// Are you there?
+    Ping,
 }
 
 /// From daemon to client.
@@ -148,6 +150,7 @@ impl Request {
                 put_text(out, plan);
                 put_optional_text(out, next.as_deref());
             }),
+            Self::Ping => frame(0x07, |_| {}),
         }
     }
 
@@ -191,6 +194,7 @@ impl Request {
                     next,
                 }
             }
+            0x07 => Self::Ping,
             _ => return Err(WireError::Kind(kind)),
         };
         from.end()?;

@@ -32,6 +32,7 @@ fn request() -> impl Strategy<Value = Request> {
         (any::<u32>(), range()).prop_map(|(dataset, range)| Request::Distrust { dataset, range }),
         Just(Request::Status),
         Just(Request::Stop),
+        Just(Request::Ping),
         (any::<u32>(), ".{0,40}", proptest::option::of(".{0,40}")).prop_map(
             |(dataset, plan, next)| Request::Follow {
                 dataset,
