@@ -74,7 +74,7 @@ pub(crate) fn scanned(
     progress.begin(Stage::Write, total);
     let mut emitters = Vec::with_capacity(scans.len());
     for scan in scans {
-        let emitter = AnyEmitter::new(scan, segments[&scan.file], &mut builder);
+        let emitter = AnyEmitter::new(scan, segments.of(inputs, scan), &mut builder);
         emitters.push(emitter.map_err(in_output(request))?);
     }
     let mut writer = Writer {
@@ -193,22 +193,45 @@ fn all_fields(rules: &[&[FieldSpec]]) -> Result<Vec<FieldSpec>> {
     Ok(fields)
 }
 
+/// The segments of an index, by name.
+struct Segments(HashMap<String, SegmentIndex>);
+
+impl Segments {
+    /// The segment of a file, then those of the files that it leads to.
+    fn of(&self, inputs: &Inputs, scan: &Scanned) -> Vec<SegmentIndex> {
+        let own = &inputs.files[scan.file].name;
+        let others = scan.others.iter().map(|other| &other.name);
+        std::iter::once(own)
+            .chain(others)
+            .map(|name| self.0[name])
+            .collect()
+    }
+}
+
 fn add_segments(
     inputs: &Inputs,
     scans: &[Scanned],
     builder: &mut IndexBuilder,
-) -> std::result::Result<HashMap<usize, SegmentIndex>, IndexError> {
+) -> std::result::Result<Segments, IndexError> {
     let mut files: Vec<(usize, Fingerprint)> = scans
         .iter()
         .map(|scan| (scan.file, scan.fingerprint))
         .collect();
     files.sort_unstable_by_key(|(file, _)| *file);
     files.dedup_by_key(|(file, _)| *file);
-    let add = |(file, fingerprint): (usize, Fingerprint)| {
-        let segment = builder.add_segment(&inputs.files[file].name, fingerprint)?;
-        Ok((file, segment))
-    };
-    files.into_iter().map(add).collect()
+    let mut segments = HashMap::new();
+    for (file, fingerprint) in files {
+        let name = &inputs.files[file].name;
+        segments.insert(name.clone(), builder.add_segment(name, fingerprint)?);
+    }
+    // An input may lead to another input, and two to one file.
+    for other in scans.iter().flat_map(|scan| &scan.others) {
+        if !segments.contains_key(&other.name) {
+            let segment = builder.add_segment(&other.name, other.fingerprint)?;
+            segments.insert(other.name.clone(), segment);
+        }
+    }
+    Ok(Segments(segments))
 }
 
 enum AnyEmitter<'a> {
@@ -219,14 +242,14 @@ enum AnyEmitter<'a> {
 impl<'a> AnyEmitter<'a> {
     fn new(
         scan: &'a Scanned,
-        segment: SegmentIndex,
+        segments: Vec<SegmentIndex>,
         builder: &mut IndexBuilder,
     ) -> std::result::Result<Self, IndexError> {
         Ok(match &scan.samples {
             Samples::Groups(groups) => {
-                Self::Groups(groups, Emitter::new(&groups.extents, segment, builder)?)
+                Self::Groups(groups, Emitter::new(&groups.extents, segments, builder)?)
             }
-            Samples::Rows(rows) => Self::Rows(rows, RowEmitter::new(rows, segment, builder)?),
+            Samples::Rows(rows) => Self::Rows(rows, RowEmitter::new(rows, &segments, builder)?),
         })
     }
 }

@@ -29,13 +29,13 @@ struct Members {
 /// looked at hold data sets of the same names; else the rows of the data sets in the root group.
 /// The walk that follows finds out whether it holds for the whole file.
 pub(crate) fn detect(input: &InputFile) -> Result<Pattern> {
-    scan::with_file(input, |file, _| {
+    let found = scan::with_file(input, |file, _| {
         let within = |error| IndexerError::h5(&input.path, "")(error);
         let root = Place {
             path: Vec::new(),
             object: file.object(file.root()).map_err(within)?,
         };
-        let mut seen = vec![root.object.address];
+        let mut seen = vec![root.object.identity()];
         let first = members(file, &root, &mut seen).map_err(within)?;
         let root_datasets = first.datasets;
         let mut level = first.groups;
@@ -60,25 +60,31 @@ pub(crate) fn detect(input: &InputFile) -> Result<Pattern> {
             return Ok(Pattern::Rows(Vec::new()));
         }
         Err(unclear(input, &root_datasets, &tried))
-    })
+    });
+    Ok(found?.0)
 }
 
-fn members(file: &H5File, place: &Place, seen: &mut Vec<u64>) -> crate::h5::H5Result<Members> {
+fn members(
+    file: &H5File,
+    place: &Place,
+    seen: &mut Vec<(u32, u64)>,
+) -> crate::h5::H5Result<Members> {
     let mut found = Members {
         datasets: Vec::new(),
         groups: Vec::new(),
     };
     for Link { name, target } in file.links(&place.object)?.into_iter().take(WIDTH) {
-        if target == Target::External {
+        // What a link to another file leads to, the walk that follows finds out.
+        if matches!(target, Target::External { .. }) {
             continue;
         }
-        let Some(object) = file.follow(place.object.address, &target)? else {
+        let Some(object) = file.follow(&place.object, &target)? else {
             continue;
         };
         match object.kind {
             ObjectKind::Dataset => found.datasets.push(name),
-            ObjectKind::Group if !seen.contains(&object.address) => {
-                seen.push(object.address);
+            ObjectKind::Group if !seen.contains(&object.identity()) => {
+                seen.push(object.identity());
                 let mut path = place.path.clone();
                 path.push(name);
                 found.groups.push(Place { path, object });
@@ -110,17 +116,17 @@ fn form(places: &[Place]) -> Vec<String> {
 fn equally_long(file: &H5File, root: &Place) -> crate::h5::H5Result<bool> {
     let mut rows = None;
     for link in file.links(&root.object)? {
-        if link.target == Target::External {
+        if matches!(link.target, Target::External { .. }) {
             continue;
         }
-        let Some(object) = file.follow(root.object.address, &link.target)? else {
+        let Some(object) = file.follow(&root.object, &link.target)? else {
             continue;
         };
         if object.kind != ObjectKind::Dataset {
             continue;
         }
         // What cannot be indexed is named by the walk that follows.
-        let Ok(arrays) = file.arrays(&object, |_| true) else {
+        let Ok(arrays) = file.arrays(&object, true, |_| true) else {
             continue;
         };
         for (_, array) in arrays {

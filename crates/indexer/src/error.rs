@@ -44,6 +44,19 @@ pub enum IndexerError {
         /// What is wrong.
         what: String,
     },
+    /// A file that another one leads to cannot be read.
+    #[error(
+        "cannot index {place}: it leads to `{path}`, which cannot be read; put it there, or leave \
+         the data set out with `--fields`"
+    )]
+    Missing {
+        /// File and object.
+        place: String,
+        /// The other file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
     /// A file that is not what it was when its index was made, or that changes while it is read.
     #[error("`{path}` changed: {what}; index it again once it is complete")]
     Stale {
@@ -85,7 +98,7 @@ impl IndexerError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             Self::Request(_) | Self::Uneven(_) => ErrorKind::InvalidInput,
-            Self::Io { source, .. } => match source.kind() {
+            Self::Io { source, .. } | Self::Missing { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => ErrorKind::NotFound,
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
                 _ => ErrorKind::Unavailable,
@@ -120,6 +133,11 @@ impl IndexerError {
                 source,
             },
             H5Error::Damaged(what) => Self::Damaged { place, what },
+            H5Error::Missing { path, source } => Self::Missing {
+                place,
+                path,
+                source,
+            },
             H5Error::Unsupported { feature, remedy } => Self::Unsupported {
                 place,
                 feature,

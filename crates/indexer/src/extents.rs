@@ -18,12 +18,17 @@ struct Packed {
     dims_at: u64,
     /// Chunks.
     count: u32,
-    /// Position of the layout; `CONTIGUOUS` for none.
+    /// Position of the layout; `CONTIGUOUS` or `VALUE` for none.
     layout: u32,
+    /// Number of the file.
+    file: u32,
     rank: u8,
+    /// Bytes of a value.
+    value_len: u64,
 }
 
 const CONTIGUOUS: u32 = u32::MAX;
+const VALUE: u32 = u32::MAX - 1;
 
 /// The extents of one file, in order.
 #[derive(Debug, Default)]
@@ -31,6 +36,8 @@ pub(crate) struct Extents {
     packed: Vec<Packed>,
     dims: Vec<u64>,
     chunks: Vec<StoredChunk>,
+    /// Bytes of fields that lie nowhere.
+    values: Vec<u8>,
     layouts: Vec<ChunkLayout>,
     known: HashMap<ChunkLayout, u32>,
 }
@@ -43,8 +50,7 @@ impl Extents {
     /// Adds a data set as a whole.
     pub(crate) fn push(&mut self, array: Array) {
         let dims_at = self.dims.len() as u64;
-        let rank = array.dims.len() as u8;
-        self.dims.extend(&array.dims);
+        let mut dims = array.dims;
         let (at, count, layout) = match array.storage {
             ArrayStorage::Contiguous { offset } => (offset, 0, CONTIGUOUS),
             ArrayStorage::Chunked { layout, chunks } => {
@@ -52,14 +58,32 @@ impl Extents {
                 self.chunks.extend(&chunks);
                 (at, chunks.len() as u32, self.layout(layout))
             }
+            ArrayStorage::Value { bytes } => (self.value(&bytes), 0, VALUE),
+            ArrayStorage::Ragged { bytes, .. } => {
+                dims = vec![bytes.len() as u64 / u64::from(array.dtype.size())];
+                (self.value(&bytes), 0, VALUE)
+            }
+            // Only asked for where each row is a sample.
+            ArrayStorage::Stacked(_) => (0, 0, CONTIGUOUS),
         };
+        self.dims.extend(&dims);
+        let size = u64::from(array.dtype.size());
         self.packed.push(Packed {
             at,
             dims_at,
             count,
             layout,
-            rank,
+            file: array.file,
+            rank: dims.len() as u8,
+            value_len: dims.iter().product::<u64>().saturating_mul(size),
         });
+    }
+
+    /// Keeps the bytes of a field; where they begin.
+    fn value(&mut self, bytes: &[u8]) -> u64 {
+        let at = self.values.len() as u64;
+        self.values.extend(bytes);
+        at
     }
 
     fn layout(&mut self, layout: ChunkLayout) -> u32 {
@@ -74,20 +98,21 @@ impl Extents {
 /// Gives the extents of one file to an index.
 pub(crate) struct Emitter<'a> {
     extents: &'a Extents,
-    segment: SegmentIndex,
+    /// The file, then those that it leads to.
+    segments: Vec<SegmentIndex>,
     layouts: Vec<LayoutIndex>,
 }
 
 impl<'a> Emitter<'a> {
     pub(crate) fn new(
         extents: &'a Extents,
-        segment: SegmentIndex,
+        segments: Vec<SegmentIndex>,
         builder: &mut IndexBuilder,
     ) -> Result<Self, IndexError> {
         let layouts = extents.layouts.iter();
         Ok(Self {
             extents,
-            segment,
+            segments,
             layouts: layouts
                 .map(|layout| builder.intern_layout(layout.clone()))
                 .collect::<Result<_, _>>()?,
@@ -104,8 +129,14 @@ impl<'a> Emitter<'a> {
         let packed = self.extents.packed[number];
         let dims_at = packed.dims_at as usize;
         let shape = self.extents.dims[dims_at..dims_at + usize::from(packed.rank)].to_vec();
+        let segment = self.segments[packed.file as usize];
         let storage = if packed.layout == CONTIGUOUS {
             Storage::Contiguous { offset: packed.at }
+        } else if packed.layout == VALUE {
+            let at = packed.at as usize;
+            Storage::Value {
+                bytes: self.extents.values[at..at + packed.value_len as usize].to_vec(),
+            }
         } else {
             let at = packed.at as usize;
             let chunks = &self.extents.chunks[at..at + packed.count as usize];
@@ -113,11 +144,11 @@ impl<'a> Emitter<'a> {
                 layout: self.layouts[packed.layout as usize],
                 first_row: 0,
                 rows: rows_of(&shape, &self.extents.layouts[packed.layout as usize]),
-                chunks: add_chunks(builder, self.segment, chunks)?,
+                chunks: add_chunks(builder, segment, chunks)?,
             }
         };
         fields.push(FieldExtent {
-            segment: self.segment,
+            segment,
             shape,
             storage,
         });

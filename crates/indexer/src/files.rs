@@ -71,6 +71,8 @@ pub(crate) struct InputFile {
     pub(crate) superblock: Option<u64>,
     /// Whether an HDF5 file that another process writes is read as it stands.
     pub(crate) swmr: bool,
+    /// Whether what of an HDF5 file cannot be read by ranges is decoded into memory.
+    pub(crate) decode: bool,
     /// The object that it is, if it lies in a store; `path` is its URL then.
     pub(crate) object: Option<InputObject>,
 }
@@ -351,6 +353,7 @@ impl<'a> Walk<'a> {
             superblock,
             object: None,
             swmr: self.request.swmr,
+            decode: self.request.decode,
         };
         let entry = self.found.entry(file.name.clone()).or_insert((file, named));
         entry.1 |= named;

@@ -116,8 +116,8 @@ pub(crate) struct GroupWalk<'a> {
     pub(crate) found: GroupSamples,
     /// Names from the root down to where the walk is.
     path: Vec<String>,
-    /// Addresses of the groups on that path: one that comes again is a circle.
-    ancestors: Vec<u64>,
+    /// The groups on that path: one that comes again is a circle.
+    ancestors: Vec<(u32, u64)>,
     /// Fields and groups of the current sample.
     fields: Vec<FieldSpec>,
     groups: usize,
@@ -158,14 +158,14 @@ impl<'a> GroupWalk<'a> {
         let Some(part) = self.parts.get(self.path.len()) else {
             return self.sample(group);
         };
-        self.ancestors.push(group.address);
+        self.ancestors.push(group.identity());
         for link in self.within(self.file.links(group))? {
             if !glob::matches(part, &link.name) {
                 continue;
             }
             self.path.push(link.name);
             let child = self.follow(group, &link.target)?;
-            if child.kind == ObjectKind::Group && !self.ancestors.contains(&child.address) {
+            if child.kind == ObjectKind::Group && !self.ancestors.contains(&child.identity()) {
                 self.descend(&child)?;
             }
             self.path.pop();
@@ -175,7 +175,7 @@ impl<'a> GroupWalk<'a> {
     }
 
     fn follow(&self, group: &Object, target: &Target) -> Result<Object> {
-        match self.within(self.file.follow(group.address, target))? {
+        match self.within(self.file.follow(group, target))? {
             Some(object) => Ok(object),
             None => Err(IndexerError::Damaged {
                 place: format!(
@@ -183,7 +183,7 @@ impl<'a> GroupWalk<'a> {
                     self.path.join("/"),
                     self.input.path.display()
                 ),
-                what: "it is a soft link that leads nowhere".to_owned(),
+                what: "it is a link that leads nowhere".to_owned(),
             }),
         }
     }
@@ -221,7 +221,7 @@ impl<'a> GroupWalk<'a> {
         if depth > MAX_DEPTH || self.groups > MAX_FIELDS {
             return self.endless();
         }
-        self.ancestors.push(group.address);
+        self.ancestors.push(group.identity());
         for link in self.within(self.file.links(group))? {
             let prefix_len = prefix.len();
             prefix.push_str(&link.name);
@@ -248,9 +248,8 @@ impl<'a> GroupWalk<'a> {
         match child.kind {
             ObjectKind::Dataset => {
                 let filter = self.filter;
-                let parts = self
-                    .file
-                    .arrays(&child, |suffix| filter.keeps_part(name, suffix));
+                let keeps = |suffix: &str| filter.keeps_part(name, suffix);
+                let parts = self.file.arrays(&child, false, keeps);
                 for (suffix, array) in self.within(parts)? {
                     if self.fields.len() == MAX_FIELDS {
                         return self.endless();
@@ -262,7 +261,7 @@ impl<'a> GroupWalk<'a> {
                     self.found.extents.push(array);
                 }
             }
-            ObjectKind::Group if !self.ancestors.contains(&child.address) => {
+            ObjectKind::Group if !self.ancestors.contains(&child.identity()) => {
                 name.push('/');
                 self.collect(&child, name, depth + 1)?;
             }

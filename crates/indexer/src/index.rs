@@ -1,5 +1,6 @@
 //! `forebay index`: from files to one index file.
 
+use std::collections::HashMap;
 use std::fs;
 use std::io;
 use std::time::Instant;
@@ -210,13 +211,19 @@ fn detect_all(inputs: &Inputs) -> Result<Pattern> {
     Ok(found[0].clone())
 }
 
-/// A file that two rules read has to be the same file for both.
+/// A file that two rules read, or that another leads to, has to be the same file for both.
 fn check_one_version(inputs: &Inputs, scans: &[Scanned]) -> Result<()> {
-    for (number, scan) in scans.iter().enumerate() {
-        let other = scans[..number].iter().find(|other| other.file == scan.file);
-        if other.is_some_and(|other| other.fingerprint != scan.fingerprint) {
+    let own = scans.iter().map(|scan| {
+        let input = &inputs.files[scan.file];
+        (&input.name, &input.path, scan.fingerprint)
+    });
+    let others = scans.iter().flat_map(|scan| &scan.others);
+    let others = others.map(|other| (&other.name, &other.path, other.fingerprint));
+    let mut known = HashMap::new();
+    for (name, path, fingerprint) in own.chain(others) {
+        if *known.entry(name).or_insert(fingerprint) != fingerprint {
             return Err(IndexerError::Stale {
-                path: inputs.files[scan.file].path.clone(),
+                path: path.clone(),
                 what: "it was written to while it was read".to_owned(),
             });
         }

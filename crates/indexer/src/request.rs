@@ -28,6 +28,9 @@ pub struct IndexRequest {
     pub labels: Option<Labels>,
     /// Index an HDF5 file that a single writer lets others read meanwhile (SWMR) as it stands.
     pub swmr: bool,
+    /// Decode what of HDF5 files cannot be read by ranges, and keep it in the index: for
+    /// [`crate::flatten`], whose index is in memory. At most 1 GiB of each file.
+    pub decode: bool,
     /// Read all data once and compare it with the checksums in the files, where they have some.
     pub verify_data: bool,
     /// Names of the fields to keep, `*` and `?` as wildcards; empty: all.
@@ -52,6 +55,7 @@ impl IndexRequest {
             files_as_samples: false,
             labels: None,
             swmr: false,
+            decode: false,
             verify_data: false,
             fields: Vec::new(),
             skip_incomplete: false,

@@ -12,7 +12,7 @@ use forebay_dataset::index::FieldSpec;
 use crate::error::Result;
 use crate::files::InputFile;
 use crate::groups::{GroupSamples, GroupWalk};
-use crate::h5::H5File;
+use crate::h5::{Family, H5File, OtherFile, Place};
 use crate::pattern::Pattern;
 use crate::rows::{self, RowSamples};
 use crate::source::Source;
@@ -112,6 +112,8 @@ pub(crate) struct Scanned {
     pub(crate) rule: usize,
     pub(crate) fingerprint: Fingerprint,
     pub(crate) samples: Samples,
+    /// Files that it leads to, by the numbers that its arrays have, from 1 on.
+    pub(crate) others: Vec<OtherFile>,
 }
 
 /// The samples of one file by one pattern.
@@ -184,7 +186,7 @@ pub(crate) fn parallel<T: Send>(
 
 fn scan(job: &Job<'_>, filter: &FieldFilter) -> Result<Scanned> {
     let path = &job.input.path;
-    with_file(job.input, |file, fingerprint| {
+    let (mut scanned, others) = with_file(job.input, |file, fingerprint| {
         let samples = match &job.pattern {
             Pattern::Groups(parts) => {
                 Samples::Groups(GroupWalk::new(job.input, file, parts, filter).run()?)
@@ -203,36 +205,44 @@ fn scan(job: &Job<'_>, filter: &FieldFilter) -> Result<Scanned> {
             rule: job.rule,
             fingerprint,
             samples,
+            others: Vec::new(),
         })
-    })
+    })?;
+    scanned.others = others;
+    Ok(scanned)
 }
 
-/// Opens an HDF5 file, reads it by `read`, and makes sure that it did not change meanwhile.
+/// Opens an HDF5 file, reads it by `read`, and makes sure that neither it nor any file that it led
+/// to changed meanwhile. Those are returned too.
 ///
 /// A panic of the parser is an error of the file: it cannot have been well formed.
 pub(crate) fn with_file<T>(
     input: &InputFile,
     read: impl FnOnce(&H5File, Fingerprint) -> Result<T>,
-) -> Result<T> {
+) -> Result<(T, Vec<OtherFile>)> {
     let path = &input.path;
     let source = Arc::new(Source::open(input)?);
     let before = source
         .fingerprint()
         .map_err(IndexerError::io("read", path))?;
     let base = input.superblock.unwrap_or(0);
+    let family = Family::new(input, Arc::clone(&source));
     let result = catch_unwind(AssertUnwindSafe(|| {
-        let file = H5File::open(Arc::clone(&source), before.size, base, input.swmr)
+        let place = Place::first(Arc::clone(&family));
+        let file = H5File::open(Arc::clone(&source), before.size, base, input.swmr, place)
             .map_err(IndexerError::h5(path, ""))?;
         read(&file, before)
     }));
     // First, since a file that is being written looks damaged.
     source.check_unchanged(path, before)?;
-    result.unwrap_or_else(|_| {
+    let others = family.finish()?;
+    let found = result.unwrap_or_else(|_| {
         Err(IndexerError::Damaged {
             place: format!("`{}`", path.display()),
             what: "its structure makes no sense".to_owned(),
         })
-    })
+    })?;
+    Ok((found, others))
 }
 
 #[cfg(test)]
@@ -267,6 +277,7 @@ mod tests {
             superblock: Some(0),
             object: None,
             swmr: false,
+            decode: false,
         };
         assert!(with_file(&input, |_, _| Ok(())).is_ok());
         let result = with_file(&input, |_, _| {
@@ -290,8 +301,9 @@ mod tests {
             superblock: Some(0),
             object: None,
             swmr: false,
+            decode: false,
         };
-        let result: Result<()> = with_file(&input, |_, _| panic!("as a parser does"));
+        let result = with_file::<()>(&input, |_, _| panic!("as a parser does"));
         assert_eq!(result.unwrap_err().kind(), ErrorKind::Corrupt);
     }
 
@@ -306,6 +318,7 @@ mod tests {
             superblock: Some(0),
             object: None,
             swmr: false,
+            decode: false,
         };
         let error = with_file(&input, |_, _| Ok(())).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);

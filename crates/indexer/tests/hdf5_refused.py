@@ -45,20 +45,26 @@ def refused(out):
         kind.insert(b"a", 0, narrow)
         kind.insert(b"b", 4, h5py.h5t.IEEE_F32LE)
         low_level(group, "x", (6,), kind, lambda p: p.set_filter(5), (6,))
+    with refused_file(out, "virtual") as group:
+        layout = h5py.VirtualLayout((2, 3), "f4")
+        layout[0] = h5py.VirtualSource(group["ok"])
+        group.create_virtual_dataset("x", layout)
+    with refused_file(out, "virtual_growing") as group:
+        group.create_dataset("y", data=floats(3), chunks=(2,), maxshape=(None,))
+        layout = h5py.VirtualLayout((3,), "f4", maxshape=(None,))
+        source = h5py.VirtualSource(group["y"])
+        layout[0 : h5py.h5s.UNLIMITED] = source[0 : h5py.h5s.UNLIMITED]
+        group.create_virtual_dataset("x", layout)
+    with refused_file(out, "virtual_other_type") as group:
+        layout = h5py.VirtualLayout((3,), "f8")
+        layout[...] = h5py.VirtualSource(group["ok"])
+        group.create_virtual_dataset("x", layout)
     with refused_file(out, "time") as group:
         h5py.h5d.create(group.id, b"x", h5py.h5t.UNIX_D32LE, h5py.h5s.create_simple((3,)))
     with refused_file(out, "date") as group:
         group.create_dataset("x", data=np.zeros(3, "M8[ns]").astype(h5py.opaque_dtype("M8[ns]")))
     with refused_file(out, "null") as group:
         group["x"] = h5py.Empty("f4")
-    with refused_file(out, "external_link") as group:
-        group["x"] = h5py.ExternalLink("vlen.h5", "/s/ok")
-    with refused_file(out, "external_data") as group:
-        group.create_dataset("x", (3,), "f4", external=[(str(out / "raw.bin"), 0, 12)])
-    with refused_file(out, "virtual") as group:
-        layout = h5py.VirtualLayout((3,), "f4")
-        layout[...] = h5py.VirtualSource(group["ok"])
-        group.create_virtual_dataset("x", layout)
     refused_numbers(out)
     refused_links(out)
 

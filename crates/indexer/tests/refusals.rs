@@ -28,9 +28,18 @@ fn every_feature_that_is_refused_is_named() {
         ("time", "a time type"),
         ("date", "an opaque type with a tag"),
         ("null", "an empty (null) data space"),
-        ("external_link", "a link to another file"),
-        ("external_data", "data in external files"),
-        ("virtual", "a virtual data set"),
+        (
+            "virtual",
+            "a virtual data set of several sources or of parts of one",
+        ),
+        (
+            "virtual_growing",
+            "a virtual data set that grows with its sources",
+        ),
+        (
+            "virtual_other_type",
+            "a virtual data set whose source has another type",
+        ),
         ("bits", "an integer type of 17 bits"),
         (
             "bfloat",
@@ -60,6 +69,13 @@ fn every_feature_that_is_refused_is_named() {
 
         // Left out, it is no obstacle.
         request.fields = vec!["ok".to_owned()];
+        let flatten = ["vlen", "virtual"].iter().any(|way| name.starts_with(way));
+        let advised = text.contains("forebay flatten");
+        assert_eq!(
+            advised,
+            flatten && !name.contains("_g") && !name.contains("_o"),
+            "{text}"
+        );
         let summary = index(&request, &()).unwrap();
         assert_eq!((summary.samples, summary.fields.len()), (1, 1), "{name}");
         fs::remove_file(&request.output).unwrap();

@@ -113,7 +113,11 @@ pub fn flatten(request: &FlattenRequest, progress: &dyn Progress) -> Result<Flat
         }
         FlattenSource::Inputs(inputs) => {
             refuse_inside(request, &inputs.inputs)?;
-            let bytes = index_bytes(inputs, progress)?;
+            let decoding = IndexRequest {
+                decode: true,
+                ..inputs.clone()
+            };
+            let bytes = index_bytes(&decoding, progress)?;
             let path = inputs.inputs.first().cloned().unwrap_or_default();
             let index = Index::parse(bytes).map_err(in_index(&path))?;
             let root = PathBuf::from(index.root());

@@ -122,6 +122,7 @@ fn scanned(input: &InputFile, read: Read, pattern: &Pattern) -> Result<Scanned> 
         rule: 0,
         fingerprint: read.fingerprint,
         samples,
+        others: Vec::new(),
     })
 }
 

@@ -273,6 +273,7 @@ impl Shard {
                     None => vec![size],
                 },
                 storage: ArrayStorage::Contiguous { offset },
+                file: 0,
             });
         }
         if at != end {

@@ -79,6 +79,7 @@ fn files(
             rule: 0,
             fingerprint,
             samples: Samples::Groups(samples),
+            others: Vec::new(),
         })
     })?;
     let found = |scan: &Scanned| scan.samples.schemas().iter().any(|kind| kind.samples > 0);
@@ -98,6 +99,7 @@ fn bytes_at(offset: u64, len: u64) -> Array {
         dtype: DType::U8,
         dims: vec![len],
         storage: ArrayStorage::Contiguous { offset },
+        file: 0,
     }
 }
 

@@ -153,6 +153,7 @@ impl Npy {
             dtype: self.dtype,
             dims: self.dims,
             storage: ArrayStorage::Contiguous { offset },
+            file: 0,
         }
     }
 }

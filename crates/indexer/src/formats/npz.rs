@@ -115,6 +115,7 @@ fn compressed(
         filter_mask: 0,
     };
     Ok(Array {
+        file: 0,
         dtype: npy.dtype,
         dims: npy.dims,
         storage: ArrayStorage::Chunked {

@@ -155,6 +155,7 @@ fn array(reader: &Reader<'_>, name: &str, tensor: Tensor, start: u64) -> Result<
         ));
     }
     Ok(Array {
+        file: 0,
         dtype,
         dims: tensor.shape,
         storage: ArrayStorage::Contiguous {

@@ -10,6 +10,8 @@ use super::filters;
 use super::header::{Header, kind};
 use super::messages::{self, Fill, Layout, Space};
 use super::part::Stored;
+use super::read;
+use super::virtual_data::Use;
 use super::{H5File, H5Result, Object, Remedy, damaged, unsupported};
 
 /// A field of a sample, as the index needs it: a data set, or a member of one.
@@ -19,6 +21,8 @@ pub(crate) struct Array {
     /// Elements along each axis; empty for a scalar.
     pub(crate) dims: Vec<u64>,
     pub(crate) storage: ArrayStorage,
+    /// Number of its file among those of the family: 0 is the one that was to be indexed.
+    pub(crate) file: u32,
 }
 
 /// Where the bytes of a data set lie, from the start of the file.
@@ -31,47 +35,91 @@ pub(crate) enum ArrayStorage {
         layout: ChunkLayout,
         chunks: Vec<StoredChunk>,
     },
+    /// Nowhere: these are the bytes, row-major.
+    Value { bytes: Vec<u8> },
+    /// Nowhere: elements of variable length, end to end, and where each ends. The shape is that of
+    /// the elements.
+    Ragged { bytes: Vec<u8>, ends: Vec<u64> },
+    /// Rows of several arrays.
+    Stacked(Vec<StackedRows>),
+}
+
+/// Rows of an array of which others hold the rest.
+#[derive(Clone, Debug)]
+pub(crate) struct StackedRows {
+    /// Number of the first among all rows.
+    pub(crate) first_row: u64,
+    /// Which row of `array` that is; `None`: all of `array` is one row.
+    pub(crate) from_row: Option<u64>,
+    pub(crate) array: Array,
 }
 
 impl H5File {
     /// What the data set `object` holds and where: one array, or one for each member of its
     /// compound type. Each comes with what its name has behind that of the data set (nothing, or
-    /// `/member`); those that are not `wanted` by that are left out.
+    /// `/member`); those that are not `wanted` by that are left out. `by_rows`: each row is a
+    /// sample of its own.
     pub(crate) fn arrays(
         &self,
         object: &Object,
+        by_rows: bool,
         wanted: impl Fn(&str) -> bool,
     ) -> H5Result<Vec<(String, Array)>> {
-        let header = &object.header;
-        let element = Type::parse(&self.required(header, kind::DATATYPE, "data type")?)?;
+        self.of(object).own_arrays(object, by_rows, wanted)
+    }
+
+    fn own_arrays(
+        &self,
+        object: &Object,
+        by_rows: bool,
+        wanted: impl Fn(&str) -> bool,
+    ) -> H5Result<Vec<(String, Array)>> {
+        let body = self.required(&object.header, kind::DATATYPE, "data type")?;
+        let element = Type::parse(&body)?;
         let mut leaves = element.leaves();
         leaves.retain(|leaf| wanted(&leaf.suffix));
         // Before anything else: a type that is refused is what a user can do something about.
         for leaf in &leaves {
-            leaf.of.dtype()?;
+            match &leaf.of.kind {
+                Kind::Variable { of, text } => {
+                    self.must_decode("a variable-length type")?;
+                    if !text {
+                        of.dtype()?;
+                    }
+                }
+                _ => drop(leaf.of.dtype()?),
+            }
         }
         if leaves.is_empty() {
             return Ok(Vec::new());
         }
-        let body = self.required(header, kind::DATASPACE, "data space")?;
-        let space = messages::space(&body, self.length_size)?;
-        let stored = self.stored(header, &element, &space)?;
-        let part = |leaf: super::dtype::Leaf| {
-            let array = stored.part(&element, &leaf, &space)?;
-            Ok((leaf.suffix, array))
-        };
-        leaves.into_iter().map(part).collect()
+        let (_, space) = self.shape(object)?;
+        let use_of = Use { by_rows, depth: 0 };
+        let stored = self.stored(object, &element, &space, use_of)?;
+        let mut arrays = Vec::new();
+        for leaf in leaves {
+            if matches!(leaf.of.kind, Kind::Variable { .. }) {
+                let references = stored.part(&element, &leaf.raw()?, &space)?;
+                arrays.extend(read::variable(self, &leaf, references)?);
+            } else {
+                let array = stored.part(&element, &leaf, &space)?;
+                arrays.push((leaf.suffix, array));
+            }
+        }
+        Ok(arrays)
     }
 
-    fn stored(&self, header: &Header, element: &Type, space: &Space) -> H5Result<Stored> {
-        if header.find(kind::EXTERNAL_FILES).is_some() {
-            return unsupported("data in external files", Remedy::Convert);
-        }
+    pub(super) fn stored(
+        &self,
+        object: &Object,
+        element: &Type,
+        space: &Space,
+        use_of: Use,
+    ) -> H5Result<Stored> {
+        let header = &object.header;
         let Ok(size) = u16::try_from(element.size) else {
-            return unsupported(
-                format!("elements of {} bytes", element.size),
-                Remedy::Convert,
-            );
+            let feature = format!("elements of {} bytes", element.size);
+            return unsupported(feature, Remedy::Convert);
         };
         let bytes = byte_len(&space.dims, size)?;
         let Some(message) = header.find(kind::LAYOUT) else {
@@ -82,12 +130,20 @@ impl H5File {
             Layout::Compact { at, len } => Some((header.body_address(message) + at as u64, len)),
             Layout::Contiguous { address, len } => address.map(|address| (address, len)),
             Layout::Chunked { .. } => return self.chunked(header, layout, element, size, space),
+            Layout::Virtual { address, number } => {
+                let fill = self.fill_bytes(header, size)?;
+                let list = (address, number);
+                return self.virtual_data(list, element, space, &fill, use_of);
+            }
         };
         if header.find(kind::FILTERS).is_some() {
             return damaged("a data set without chunks has filters");
         }
         if let Kind::Narrow(_, narrow) = &element.kind {
             filters::check(&[], Some(*narrow), &[])?;
+        }
+        if let Some(message) = header.find(kind::EXTERNAL_FILES) {
+            return self.external(header.body(message), bytes);
         }
         match run {
             _ if bytes == 0 => Ok(Stored::Nothing),
@@ -98,7 +154,7 @@ impl H5File {
         }
     }
 
-    fn required(&self, header: &Header, wanted: u16, name: &str) -> H5Result<Vec<u8>> {
+    pub(super) fn required(&self, header: &Header, wanted: u16, name: &str) -> H5Result<Vec<u8>> {
         match header.resolved(self, wanted)? {
             Some(body) => Ok(body),
             None => damaged(format!("a data set has no {name}")),
@@ -116,6 +172,7 @@ impl H5File {
             ));
         }
         Ok(Stored::Run {
+            file: self.place.number,
             offset: self.base + address,
         })
     }
@@ -168,6 +225,7 @@ impl H5File {
             return unsupported("a fill value of a part of the bits", Remedy::Convert);
         }
         Ok(Stored::Chunked {
+            file: self.place.number,
             chunk_shape: grid.chunk_shape,
             filters,
             chunks,

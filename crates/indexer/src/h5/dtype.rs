@@ -58,7 +58,35 @@ pub(super) struct Leaf {
     pub(super) of: Type,
 }
 
+impl Leaf {
+    /// The same bytes without a meaning.
+    pub(super) fn raw(&self) -> H5Result<Self> {
+        let dtype = format!("|V{}", self.of.size).parse();
+        Ok(Self {
+            of: Type {
+                size: self.of.size,
+                kind: match dtype {
+                    Ok(dtype) => Kind::Plain(dtype),
+                    Err(_) => refused(format!("elements of {} bytes", self.of.size)),
+                },
+            },
+            ..self.clone()
+        })
+    }
+}
+
 impl Type {
+    /// The whole element, as bytes without a meaning.
+    pub(super) fn whole(&self) -> H5Result<Leaf> {
+        let leaf = Leaf {
+            suffix: String::new(),
+            offset: 0,
+            axes: Vec::new(),
+            of: self.clone(),
+        };
+        leaf.raw()
+    }
+
     /// The type of a message.
     pub(super) fn parse(body: &[u8]) -> H5Result<Self> {
         parse(&mut Fields::new(body, "data type"), 0)

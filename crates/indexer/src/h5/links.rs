@@ -36,8 +36,16 @@ pub(crate) enum Target {
     Hard(u64),
     /// A path in the same file.
     Soft(String),
-    /// An object of another file.
-    External,
+    /// A path in another file.
+    External { file: String, path: String },
+}
+
+/// An address in a file.
+#[derive(Clone)]
+struct Spot {
+    /// `None`: the file that was asked.
+    file: Option<Arc<H5File>>,
+    address: u64,
 }
 
 /// The groups that soft links were last looked up in.
@@ -47,6 +55,10 @@ pub(super) struct Listings(Mutex<VecDeque<(u64, Arc<[Link]>)>>);
 impl H5File {
     /// The links of a group, sorted by the bytes of their names.
     pub(crate) fn links(&self, group: &Object) -> H5Result<Vec<Link>> {
+        self.of(group).own_links(group)
+    }
+
+    fn own_links(&self, group: &Object) -> H5Result<Vec<Link>> {
         let mut found = match group.header.find(kind::SYMBOL_TABLE) {
             Some(message) => self.symbol_table(group.header.body(message))?,
             None => self.link_messages(&group.header)?,
@@ -158,43 +170,69 @@ impl H5File {
             target: match message.target {
                 LinkTarget::Hard { address } => Target::Hard(address),
                 LinkTarget::Soft { path } => Target::Soft(path),
-                LinkTarget::External { .. } => Target::External,
+                LinkTarget::External { filename, path } => Target::External {
+                    file: filename,
+                    path,
+                },
             },
         })
     }
 
-    /// The object that a link of the group at `group` leads to; `None` for a soft link to
-    /// nowhere. Links into other files are an error that the caller phrases.
-    pub(crate) fn follow(&self, group: u64, target: &Target) -> H5Result<Option<Object>> {
-        match self.address_of(group, target, 0)? {
-            Some(address) => self.object(address).map(Some),
-            None => Ok(None),
-        }
+    /// The object that a link of `group` leads to; `None` for a link to nowhere in a file that is
+    /// there.
+    pub(crate) fn follow(&self, group: &Object, target: &Target) -> H5Result<Option<Object>> {
+        let at = Spot {
+            file: group.file.clone(),
+            address: group.address,
+        };
+        let Some(spot) = self.locate(at, target, 0)? else {
+            return Ok(None);
+        };
+        let file = spot.file.as_deref().unwrap_or(self);
+        let mut object = file.object(spot.address)?;
+        object.file = spot.file;
+        Ok(Some(object))
     }
 
-    fn address_of(&self, group: u64, target: &Target, depth: u32) -> H5Result<Option<u64>> {
-        let path = match target {
-            Target::Hard(address) => return Ok(Some(*address)),
-            Target::External => {
-                return super::unsupported("a link to another file", super::Remedy::Convert);
+    fn locate(&self, group: Spot, target: &Target, depth: u32) -> H5Result<Option<Spot>> {
+        let here = group.file.clone();
+        let file = here.as_deref().unwrap_or(self);
+        let (mut at, path) = match target {
+            Target::Hard(address) => {
+                let file = group.file;
+                return Ok(Some(Spot {
+                    file,
+                    address: *address,
+                }));
             }
-            Target::Soft(path) => path,
+            Target::External { file: name, path } => {
+                let other = file.place.family.hdf5(name, &file.place.path)?;
+                let root = Spot {
+                    address: other.root,
+                    file: Some(other),
+                };
+                (root, path)
+            }
+            Target::Soft(path) if path.starts_with('/') => {
+                let root = Spot {
+                    address: file.root,
+                    file: group.file,
+                };
+                (root, path)
+            }
+            Target::Soft(path) => (group, path),
         };
         if depth >= MAX_SOFT_DEPTH {
             return damaged(format!("soft links lead in a circle at `{path}`"));
         }
-        let mut at = if path.starts_with('/') {
-            self.root
-        } else {
-            group
-        };
         for part in path
             .split('/')
             .filter(|part| !part.is_empty() && *part != ".")
         {
             // Links of many parts that lead to links of many parts multiply.
             self.storage.charge(1)?;
-            let Some(links) = self.listing(at)? else {
+            let file = at.file.as_deref().unwrap_or(self);
+            let Some(links) = file.listing(at.address)? else {
                 return Ok(None);
             };
             let Ok(found) =
@@ -202,8 +240,8 @@ impl H5File {
             else {
                 return Ok(None);
             };
-            match self.address_of(at, &links[found].target, depth + 1)? {
-                Some(address) => at = address,
+            match self.locate(at, &links[found].target, depth + 1)? {
+                Some(next) => at = next,
                 None => return Ok(None),
             }
         }
@@ -226,7 +264,7 @@ impl H5File {
         if object.kind != ObjectKind::Group {
             return Ok(None);
         }
-        let links: Arc<[Link]> = self.links(&object)?.into();
+        let links: Arc<[Link]> = self.own_links(&object)?.into();
         let mut kept = lock();
         if kept.len() == KEPT_LISTINGS {
             kept.pop_front();
@@ -236,7 +274,7 @@ impl H5File {
     }
 }
 
-fn heap_text(heap: &[u8], offset: u64) -> H5Result<String> {
+pub(super) fn heap_text(heap: &[u8], offset: u64) -> H5Result<String> {
     let text = usize::try_from(offset)
         .ok()
         .and_then(|start| heap.get(start..))

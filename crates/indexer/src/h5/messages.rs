@@ -48,6 +48,8 @@ pub(super) enum Layout {
     Compact { at: usize, len: u64 },
     /// In one run of at least so many bytes; `None`: nothing was written yet.
     Contiguous { address: Option<u64>, len: u64 },
+    /// In other data sets, which an object of the global heap lists.
+    Virtual { address: u64, number: u32 },
     /// In chunks, found by an index.
     Chunked {
         /// Elements along each axis, then bytes of one element.
@@ -97,7 +99,10 @@ pub(super) fn layout(body: &[u8], offset_size: u8, length_size: u8) -> H5Result<
         }),
         2 if version == 3 => chunked_v3(&mut fields, offset_size),
         2 => chunked_v4(&mut fields, version, offset_size, length_size),
-        3 => unsupported("a virtual data set", Remedy::Convert),
+        3 => Ok(Layout::Virtual {
+            address: fields.uint(offset_size)?,
+            number: fields.u32()?,
+        }),
         class => unsupported(format!("data layout class {class}"), Remedy::Convert),
     }
 }

@@ -13,19 +13,26 @@ mod chunks;
 mod cursor;
 mod dataset;
 mod dtype;
+mod external;
+mod family;
 mod filters;
 mod header;
 mod links;
 mod messages;
 mod part;
+mod read;
+mod selection;
 mod storage;
+mod virtual_data;
 
 use std::io;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use hdf5_reader::superblock::{HDF5_MAGIC, Superblock};
 
 pub(crate) use dataset::{Array, ArrayStorage};
+pub(crate) use family::{Family, OtherFile};
 pub(crate) use links::{Link, Target};
 
 use crate::source::Source;
@@ -41,6 +48,8 @@ pub(crate) enum H5Error {
     Damaged(String),
     /// A feature that is not supported, and what to do about it.
     Unsupported { feature: String, remedy: Remedy },
+    /// Another file that this one leads to cannot be read.
+    Missing { path: PathBuf, source: io::Error },
 }
 
 /// What a user can do about a feature that is refused.
@@ -56,6 +65,8 @@ pub(crate) enum Remedy {
     Swmr,
     /// `forebay flatten` decodes it.
     Flatten,
+    /// A wider root holds the other file too.
+    Root,
 }
 
 impl Remedy {
@@ -74,6 +85,10 @@ impl Remedy {
             Self::Flatten => {
                 "decode it once with `forebay flatten`, or leave it out with `--fields`"
             }
+            Self::Root => {
+                "name a folder that holds both with `--root`, or leave the data set out with \
+                 `--fields`"
+            }
         }
     }
 }
@@ -91,6 +106,12 @@ pub(crate) fn unsupported<T>(feature: impl Into<String>, remedy: Remedy) -> H5Re
 /// A file that contradicts its format.
 pub(crate) fn damaged<T>(what: impl Into<String>) -> H5Result<T> {
     Err(H5Error::Damaged(what.into()))
+}
+
+impl From<io::Error> for H5Error {
+    fn from(error: io::Error) -> Self {
+        Self::Io(error)
+    }
 }
 
 impl From<hdf5_reader::error::Error> for H5Error {
@@ -140,6 +161,34 @@ pub(crate) struct Object {
     pub(crate) address: u64,
     pub(crate) kind: ObjectKind,
     header: Header,
+    /// The file that holds it, if a link led to another.
+    file: Option<Arc<H5File>>,
+}
+
+impl Object {
+    /// What tells it from any other object of a family: number of the file, and address.
+    pub(crate) fn identity(&self) -> (u32, u64) {
+        let number = self.file.as_ref().map_or(0, |file| file.place.number);
+        (number, self.address)
+    }
+}
+
+/// Where a file stands in its family.
+pub(crate) struct Place {
+    pub(crate) family: Arc<Family>,
+    pub(crate) number: u32,
+    pub(crate) path: PathBuf,
+}
+
+impl Place {
+    /// Of the file that was to be indexed.
+    pub(crate) fn first(family: Arc<Family>) -> Self {
+        Self {
+            path: family.path().to_path_buf(),
+            family,
+            number: 0,
+        }
+    }
 }
 
 /// An open HDF5 file. Addresses are relative to its superblock; offsets handed out by
@@ -152,12 +201,19 @@ pub(crate) struct H5File {
     length_size: u8,
     root: u64,
     listings: links::Listings,
+    place: Place,
 }
 
 impl H5File {
     /// Opens `source`, `len` bytes long, whose superblock begins at `base`. With `swmr`, a file that
     /// a single writer lets others read meanwhile is read as it stands.
-    pub(crate) fn open(source: Arc<Source>, len: u64, base: u64, swmr: bool) -> H5Result<Self> {
+    pub(crate) fn open(
+        source: Arc<Source>,
+        len: u64,
+        base: u64,
+        swmr: bool,
+        place: Place,
+    ) -> H5Result<Self> {
         const OPEN_FOR_WRITING: u32 = 1;
         const OTHERS_MAY_READ: u32 = 4;
         let storage = PagedFile::new(source, base, len);
@@ -197,6 +253,7 @@ impl H5File {
             length_size,
             root,
             listings: links::Listings::default(),
+            place,
         })
     }
 
@@ -212,6 +269,21 @@ impl H5File {
             address,
             kind: header.kind(),
             header,
+            file: None,
         })
+    }
+
+    /// The file that holds an object.
+    fn of<'a>(&'a self, object: &'a Object) -> &'a Self {
+        object.file.as_deref().unwrap_or(self)
+    }
+
+    /// Fails unless what cannot be read by ranges is decoded.
+    fn must_decode(&self, feature: &str) -> H5Result<()> {
+        if self.place.family.decodes() {
+            Ok(())
+        } else {
+            unsupported(feature, Remedy::Flatten)
+        }
     }
 }

@@ -2,7 +2,7 @@
 
 use forebay_dataset::index::{ChunkLayout, Filter, Member, StoredChunk};
 
-use super::dataset::{Array, ArrayStorage};
+use super::dataset::{Array, ArrayStorage, StackedRows};
 use super::dtype::{Leaf, Type, byte_len};
 use super::messages::Space;
 use super::{H5Result, Remedy, damaged, unsupported};
@@ -17,16 +17,30 @@ pub(super) enum Stored {
     /// There is no element.
     Nothing,
     /// In order from this byte on.
-    Run { offset: u64 },
+    Run { file: u32, offset: u64 },
     /// Nowhere: all read as the fill value.
     Unwritten { fill: Vec<u8> },
     /// In chunks, sorted by grid index.
     Chunked {
+        file: u32,
         chunk_shape: Vec<u64>,
         filters: Vec<Filter>,
         chunks: Vec<StoredChunk>,
         fill: Vec<u8>,
     },
+    /// Nowhere: these are the bytes, row-major.
+    Decoded { bytes: Vec<u8> },
+    /// In other data sets, rows after rows, sorted and without a gap.
+    Stacked(Vec<Stack>),
+}
+
+/// Rows that lie in another data set.
+pub(super) struct Stack {
+    pub(super) first_row: u64,
+    /// Which row of the other that is; `None`: all of it is one row.
+    pub(super) from_row: Option<u64>,
+    pub(super) stored: Stored,
+    pub(super) space: Space,
 }
 
 impl Stored {
@@ -46,25 +60,51 @@ impl Stored {
             leaf,
             outer,
         };
+        let mut in_file = 0;
         let storage = match self {
             Self::Nothing => ArrayStorage::Contiguous { offset: 0 },
-            Self::Run { offset } if leaf.suffix.is_empty() => {
-                ArrayStorage::Contiguous { offset: *offset }
+            Self::Run { file, offset } => {
+                in_file = *file;
+                if leaf.suffix.is_empty() {
+                    ArrayStorage::Contiguous { offset: *offset }
+                } else {
+                    part.of_run(*offset)?
+                }
             }
-            Self::Run { offset } => part.of_run(*offset)?,
             Self::Unwritten { fill } => part.unwritten(fill)?,
             Self::Chunked {
+                file,
                 chunk_shape,
                 filters,
                 chunks,
                 fill,
-            } => part.of_chunks(chunk_shape, filters, chunks, fill)?,
+            } => {
+                in_file = *file;
+                part.of_chunks(chunk_shape, filters, chunks, fill)?
+            }
+            Self::Decoded { bytes } => part.of_bytes(bytes)?,
+            Self::Stacked(stack) => {
+                let rows = stack.iter().map(|part| {
+                    Ok(StackedRows {
+                        first_row: part.first_row,
+                        from_row: part.from_row,
+                        array: part.stored.part(element, leaf, &part.space)?,
+                    })
+                });
+                ArrayStorage::Stacked(rows.collect::<H5Result<_>>()?)
+            }
         };
         Ok(Array {
             dtype: leaf.of.dtype()?,
             dims,
             storage,
+            file: in_file,
         })
+    }
+
+    /// The array of whole elements, as bytes without a meaning.
+    pub(super) fn whole(&self, element: &Type, space: &Space) -> H5Result<Array> {
+        self.part(element, &element.whole()?, space)
     }
 }
 
@@ -88,6 +128,20 @@ impl Part<'_> {
 
     fn with_axes(&self, outer: &[u64]) -> Vec<u64> {
         [outer, &self.leaf.axes].concat()
+    }
+
+    /// Decoded elements, or what the part is of each.
+    fn of_bytes(&self, bytes: &[u8]) -> H5Result<ArrayStorage> {
+        let size = byte_len(&self.leaf.axes, 1)?.saturating_mul(self.leaf.of.size.into()) as usize;
+        let start = self.leaf.offset as usize;
+        let elements = bytes.chunks_exact(self.element.size.max(1) as usize);
+        let parts = elements.flat_map(|element| {
+            let part = element.get(start..).and_then(|rest| rest.get(..size));
+            part.unwrap_or_default()
+        });
+        Ok(ArrayStorage::Value {
+            bytes: parts.copied().collect(),
+        })
     }
 
     fn unwritten(&self, fill: &[u8]) -> H5Result<ArrayStorage> {

@@ -54,6 +54,7 @@ fn object(len: usize) -> (Arc<OneObject>, Source) {
         name: "x".to_owned(),
         superblock: None,
         swmr: false,
+        decode: false,
         object: Some(InputObject {
             objects: objects.clone(),
             key: "x".to_owned(),
