@@ -15,6 +15,7 @@ mod tails;
 #[cfg(test)]
 mod tests;
 mod thin;
+pub mod tiers;
 mod view;
 mod walls;
 

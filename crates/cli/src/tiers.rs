@@ -5,6 +5,7 @@ mod darshan;
 mod input;
 mod logs;
 mod plan;
+mod report;
 mod whatif;
 
 use clap::{Args, Subcommand};
@@ -23,6 +24,7 @@ enum Command {
     Darshan(darshan::Arguments),
     Classes(classes::Arguments),
     Whatif(whatif::Arguments),
+    Report(report::Arguments),
     Plan(plan::Arguments),
 }
 
@@ -30,6 +32,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     match &arguments.command {
         Command::Darshan(arguments) => darshan::run(arguments),
         Command::Classes(arguments) => classes::run(arguments),
+        Command::Report(arguments) => report::run(arguments),
         Command::Whatif(arguments) => whatif::run(arguments),
         Command::Plan(arguments) => plan::run(arguments),
     }

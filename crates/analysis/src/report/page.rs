@@ -38,7 +38,7 @@ pub(super) fn render(view: &View<'_>, options: &ReportOptions) -> String {
     out
 }
 
-fn head(title: &str) -> String {
+pub(super) fn head(title: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\"/>\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\"/>\n\
@@ -61,7 +61,7 @@ fn header(out: &mut String, view: &View<'_>, options: &ReportOptions) {
     let _ = writeln!(out, "<header><h1>{title}</h1><p>{by}</p></header>");
 }
 
-fn section(out: &mut String, title: &str, body: &str) {
+pub(super) fn section(out: &mut String, title: &str, body: &str) {
     if !body.is_empty() {
         let _ = writeln!(out, "<section>\n<h2>{title}</h2>\n{body}</section>");
     }

@@ -80,6 +80,23 @@ impl Svg {
         self.push(format_args!("<path class=\"{class}\" d=\"{d}\"/>"));
     }
 
+    /// Many triangles as one path.
+    pub(super) fn triangles(&mut self, class: &str, points: &[(f64, f64)]) {
+        let mut d = String::with_capacity(points.len() * 22);
+        for (x, y) in points {
+            let _ = write!(d, "M{} {}l-4.5 8h9z", number(*x), number(*y - 5.0));
+        }
+        self.push(format_args!("<path class=\"{class}\" d=\"{d}\"/>"));
+    }
+
+    /// A text that reads upwards, in the middle of what it names.
+    pub(super) fn upright(&mut self, class: &str, at: (f64, f64), words: &str) {
+        let (x, y, words) = (number(at.0), number(at.1), escape(words));
+        self.push(format_args!(
+            "<text class=\"{class}\" transform=\"translate({x} {y}) rotate(-90)\" text-anchor=\"middle\">{words}</text>"
+        ));
+    }
+
     pub(super) fn text(&mut self, class: &str, at: (f64, f64), anchor: Anchor, words: &str) {
         let anchor = match anchor {
             Anchor::Start => "start",

@@ -56,7 +56,7 @@ pub(crate) struct Arguments {
     json: bool,
 }
 
-fn gain(text: &str) -> Result<(String, f64), String> {
+pub(super) fn gain(text: &str) -> Result<(String, f64), String> {
     let (class, percent) = text.split_once('=').ok_or("write it as CLASS=PERCENT")?;
     let percent = percent.trim_end_matches('%').trim();
     let percent = percent
