@@ -141,7 +141,7 @@ fn figures(
         );
     }
     let charts = all(&stacks::chart);
-    let caption = "The I/O time of the slowest process by class. The classes of the highest part of a column are the bottleneck there.";
+    let caption = "The I/O time of the slowest process by class. The tallest part of a column is the bottleneck there.";
     figure(
         out,
         "2 Where the slowest process’s time goes",

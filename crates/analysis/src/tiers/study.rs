@@ -2,14 +2,14 @@
 
 mod write;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::io::BufRead;
 
 use serde::{Serialize, Serializer};
 
 use super::table::TableBuilder;
-use super::{ClassTable, TableError};
+use super::{ClassTable, Row, TableError};
 use crate::record::{Execution, Io, Manifest, Parsed, Record, RecordError, lines};
 use crate::run::Unread;
 
@@ -110,45 +110,83 @@ impl Study {
     }
 }
 
-/// Two files that measure the same.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "two files measure setup `{setup}` at {rate}: name one of them, or tell them apart by setup"
-)]
-pub struct JoinError {
-    setup: String,
-    rate: String,
+/// Why two files are not one study.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[non_exhaustive]
+pub enum JoinError {
+    /// Both measure the same.
+    #[error(
+        "two files have the I/O of process `{process}` of the same epoch, setup and rate: name one of them"
+    )]
+    Twice {
+        /// The process.
+        process: String,
+    },
+    /// Both together are too much for a table.
+    #[error(transparent)]
+    Table(#[from] TableError),
 }
 
 impl Study {
-    /// Both studies as one; the manifest is that of the first.
+    /// Both studies as one, as the files of a run's ranks are; the manifest is that of the first.
     ///
     /// # Errors
-    /// Both have the same setup at the same rate.
+    /// Both have the same process in the same epoch, setup and rate, or together they are too
+    /// large.
     pub fn join(mut self, other: Self) -> Result<Self, JoinError> {
         for setup in other.setups {
-            let Some(own) = self.setups.iter_mut().find(|own| own.name == setup.name) else {
-                self.setups.push(setup);
-                continue;
-            };
-            for point in setup.points {
-                if own.points.iter().any(|one| one.rate == point.rate) {
-                    return Err(JoinError {
-                        setup: setup.name,
-                        rate: point
-                            .rate
-                            .map_or("no stated rate".into(), |rate| rate.to_string()),
-                    });
-                }
-                own.points.push(point);
+            match self.setups.iter_mut().find(|own| own.name == setup.name) {
+                Some(own) => own.join(setup)?,
+                None => self.setups.push(setup),
             }
-            own.points.sort_by_key(|point| point.rate);
         }
         for note in other.notes {
             self.unread.keep(&mut self.notes, note);
         }
         self.unread.add(other.unread);
         Ok(self)
+    }
+}
+
+impl Setup {
+    fn join(&mut self, other: Self) -> Result<(), JoinError> {
+        for point in other.points {
+            match self.points.iter_mut().find(|own| own.rate == point.rate) {
+                Some(own) => own.join(&point)?,
+                None => self.points.push(point),
+            }
+        }
+        self.points.sort_by_key(|point| point.rate);
+        Ok(())
+    }
+}
+
+impl Point {
+    /// An epoch ends when its last rank does, so the longest wall time counts.
+    fn join(&mut self, other: &Self) -> Result<(), JoinError> {
+        let key = |row: &Row| (row.process().to_owned(), row.epoch());
+        let own: HashSet<_> = self.table.rows().iter().map(key).collect();
+        if let Some(row) = other
+            .table
+            .rows()
+            .iter()
+            .find(|row| own.contains(&key(row)))
+        {
+            let process = row.process().to_owned();
+            return Err(JoinError::Twice { process });
+        }
+        let mut table = ClassTable::builder();
+        for from in [&self.table, &other.table] {
+            for row in from.rows() {
+                table.add_row(from, row, row.epoch())?;
+            }
+        }
+        self.table = table.finish();
+        for (epoch, wall_s) in &other.execution_s {
+            let own = self.execution_s.entry(*epoch).or_insert(*wall_s);
+            *own = own.max(*wall_s);
+        }
+        Ok(())
     }
 }
 

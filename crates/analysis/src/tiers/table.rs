@@ -141,10 +141,7 @@ impl ClassTable {
     pub fn whole(&self) -> Result<Self, TableError> {
         let mut whole = Self::builder();
         for row in &self.rows {
-            for (class, seconds) in self.classes.iter().zip(&row.seconds) {
-                whole.add(&row.process, None, class, *seconds)?;
-            }
-            whole.add_other(&row.process, None, row.other_s)?;
+            whole.add_row(self, row, None)?;
         }
         Ok(whole.finish())
     }
@@ -204,6 +201,19 @@ impl TableBuilder {
     ) -> Result<(), TableError> {
         let row = self.row(process, epoch)?;
         accumulate(&mut row.other_s, seconds, process, "other")
+    }
+
+    /// Adds a row of another table, as one of `epoch`.
+    pub(super) fn add_row(
+        &mut self,
+        table: &ClassTable,
+        row: &Row,
+        epoch: Option<u32>,
+    ) -> Result<(), TableError> {
+        for (class, seconds) in table.named(row).pairs() {
+            self.add(&row.process, epoch, class, seconds)?;
+        }
+        self.add_other(&row.process, epoch, row.other_s)
     }
 
     /// The table, in order.

@@ -143,6 +143,72 @@ fn a_hostile_io_record_is_refused_with_its_reason() {
     assert!(times(r#""GFS-READ":1,"gfs-read":1"#).contains("twice"));
 }
 
+#[test]
+fn files_of_ranks_are_one_study_and_the_same_file_twice_is_none() {
+    let of = |rank: &str, wall_s| {
+        let execution = Record::Execution(Execution {
+            setup: "small, fast".into(),
+            rate_percent: Rate::new(65.0),
+            epoch: Some(1),
+            wall_s,
+        });
+        let io = io(rank, 1, None, &[(Class::LOCAL_READ, wall_s / 2.0)]);
+        read(&[io, execution]).expect("the records are valid")
+    };
+    let joined = of("rank 0", 8.0)
+        .join(of("rank 1", 9.0))
+        .expect("they differ");
+    let point = &joined.setups[0].points[0];
+    assert_eq!((joined.setups.len(), point.table.rows().len()), (1, 2));
+    assert_eq!(
+        point.execution_s[&Some(1)],
+        9.0,
+        "the last rank ends an epoch"
+    );
+    let error = joined.join(of("rank 1", 9.0)).expect_err("rank 1 is there");
+    assert_eq!(
+        error,
+        JoinError::Twice {
+            process: "rank 1".into()
+        }
+    );
+}
+
+#[test]
+fn a_study_that_is_written_reads_back() {
+    let study = read(&[
+        io(
+            "rank 1",
+            2,
+            None,
+            &[(Class::GFS_READ, 1.0), (Class::LFS_META, 0.1 + 0.2)],
+        ),
+        io("rank 0", 2, None, &[(Class::GFS_READ, 2.0)]),
+    ])
+    .expect("the records are valid");
+    let mut written = Vec::new();
+    study.write(&mut written).expect("a vector takes all");
+    assert_eq!(
+        Study::read(written.as_slice()).expect("it was just written"),
+        study
+    );
+}
+
+#[test]
+fn the_summary_is_a_table_that_spreadsheets_read_safely() {
+    let study = read(&[
+        io("=rank, \"1\"", 2, None, &[(Class::GFS_READ, 1.0)]),
+        io("rank 0", 2, None, &[(Class::GFS_READ, 0.5)]),
+    ])
+    .expect("the records are valid");
+    let csv = Summary::new(&study).csv();
+    let line = csv.lines().nth(1).expect("there is a class");
+    assert_eq!(
+        line,
+        "\"small, fast\",65,2,GFS-READ,1,\"'=rank, \"\"1\"\"\",1,rank 0,0.5,"
+    );
+}
+
 proptest! {
     #[test]
     fn rows_hold_what_was_added_whatever_the_order(

@@ -41,7 +41,7 @@ pub(super) fn chart(view: &View<'_>, options: &TierReportOptions) -> Result<Stri
         let drawn = draw(view, &found, &rates, &title);
         format!("{}<div class=\"wide\">{drawn}</div>\n", legend(&rates))
     };
-    Ok(body + &least)
+    Ok(format!("<div class=\"panel\">{body}{least}</div>\n"))
 }
 
 /// The rates of the marks, ascending; empty where none is known.

@@ -49,7 +49,7 @@ pub(super) fn chart(view: &View<'_>, options: &TierReportOptions) -> Result<Stri
     };
     Ok(format!(
         "<div class=\"wide\">{drawn}</div>\n{}",
-        words(&lines)
+        words(&lines, view.has_rates())
     ))
 }
 
@@ -127,8 +127,8 @@ fn best(estimate: &Estimate) -> String {
     }
 }
 
-/// The lines in words: the legend, with the best of each and what it gains.
-fn words(lines: &[Line]) -> String {
+/// The lines in words: the best of each and what it gains; with keys, the legend of the figure.
+fn words(lines: &[Line], has_keys: bool) -> String {
     let mut out = String::from("<ul class=\"legend\">");
     let before = lines.first().map_or(0.0, |line| line.best.seconds);
     for (place, line) in lines.iter().enumerate() {
@@ -137,14 +137,14 @@ fn words(lines: &[Line]) -> String {
         } else {
             String::new()
         };
-        let _ = write!(
-            out,
-            "<li><svg class=\"key\" viewBox=\"0 0 30 10\" aria-hidden=\"true\"><path class=\"curve s{} e{}\" d=\"M0 5h30\"/></svg>{}: best {}{less}</li>",
+        let key = format!(
+            "<svg class=\"key\" viewBox=\"0 0 30 10\" aria-hidden=\"true\"><path class=\"curve s{} e{}\" d=\"M0 5h30\"/></svg>",
             line.colour,
-            place.min(2),
-            escape(&line.name),
-            escape(&best(&line.best))
+            place.min(2)
         );
+        let key = if has_keys { key.as_str() } else { "" };
+        let (name, best) = (escape(&line.name), escape(&best(&line.best)));
+        let _ = write!(out, "<li>{key}{name}: best {best}{less}</li>");
     }
     out + "</ul>\n"
 }
