@@ -67,7 +67,7 @@ def test_every_iteration_says_who_answered_it(
         (epoch, number) for epoch in (1, 2) for number in range(SAMPLES // BATCH)
     ]
     for each in iterations:
-        answered = [each[f"{who}_bytes"] for who in ("local", "staged", "direct")]
+        answered = [each[f"{who}_bytes"] for who in ("local", "peer", "staged", "direct")]
         assert sum(answered) == BATCH * SIZE, each
         assert 0 <= each["wait_s"] <= each["total_s"]
         assert (each["late_s"] > 0) == (each["local_bytes"] < BATCH * SIZE), each

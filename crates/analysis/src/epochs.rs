@@ -96,7 +96,9 @@ pub struct EpochSummary {
 pub struct Answers {
     /// Resident when they were read.
     pub local_share: f64,
-    /// Fetched by the node's daemon while the reader waited.
+    /// Fetched from another node by the daemon while the reader waited.
+    pub peer_share: f64,
+    /// Fetched from the origin by the node's daemon while the reader waited.
     pub staged_share: f64,
     /// Fetched from the origin by the reader itself.
     pub direct_share: f64,
@@ -116,11 +118,13 @@ impl Answers {
         let answers = answers?;
         let sum = |bytes: fn(&Answered) -> u64| answers.iter().map(bytes).sum::<u64>() as f64;
         let local = sum(|one| one.local_bytes);
+        let peer = sum(|one| one.peer_bytes);
         let (staged, direct) = (sum(|one| one.staged_bytes), sum(|one| one.direct_bytes));
-        let all = (local + staged + direct).max(1.0);
+        let all = (local + peer + staged + direct).max(1.0);
         let leads: Vec<f64> = answers.iter().filter_map(|one| one.lead_s).collect();
         Some(Self {
             local_share: local / all,
+            peer_share: peer / all,
             staged_share: staged / all,
             direct_share: direct / all,
             late: answers.iter().filter(|one| one.late_s > 0.0).count(),

@@ -107,7 +107,9 @@ pub struct Timing {
 pub struct Answered {
     /// Bytes that were resident on the node when they were read.
     pub local_bytes: u64,
-    /// Bytes that the node's daemon fetched while the reader waited.
+    /// Bytes that the node's daemon fetched from another node while the reader waited.
+    pub peer_bytes: u64,
+    /// Bytes that the node's daemon fetched from the origin while the reader waited.
     pub staged_bytes: u64,
     /// Bytes that the reader fetched from the origin itself.
     pub direct_bytes: u64,
@@ -284,6 +286,7 @@ fn answered(fields: &mut Fields) -> Result<Option<Answered>, Fault> {
     };
     Ok(Some(Answered {
         local_bytes,
+        peer_bytes: fields.count("peer_bytes")?,
         staged_bytes: fields.count("staged_bytes")?,
         direct_bytes: fields.count("direct_bytes")?,
         late_s: fields.seconds("late_s")?,

@@ -81,10 +81,12 @@ fn answers(epoch: &EpochSummary) -> Option<String> {
         )
     });
     Some(format!(
-        "epoch {}: {} answered from the node {}, by its daemon {}, from the origin {}; {late}{lead}\n",
+        "epoch {}: {} answered from the node {}, from other nodes {}, from the origin {} by the \
+         daemon and {} by the reader; {late}{lead}\n",
         epoch.epoch,
         text::printable(&epoch.path),
         percent(found.local_share),
+        percent(found.peer_share),
         percent(found.staged_share),
         percent(found.direct_share),
     ))

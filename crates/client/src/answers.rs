@@ -11,6 +11,8 @@ pub struct Answered {
     pub local_bytes: u64,
     /// Bytes that the daemon made resident first.
     pub staged_bytes: u64,
+    /// Bytes of whole blocks that other nodes gave for them.
+    pub peer_bytes: u64,
     /// Bytes that this process read from the origin itself.
     pub direct_bytes: u64,
     /// Time spent in reads, summed over threads.
@@ -25,6 +27,7 @@ pub fn answered() -> Answered {
     Answered {
         local_bytes: get(&ANSWERS.local),
         staged_bytes: get(&ANSWERS.staged),
+        peer_bytes: get(&ANSWERS.peer),
         direct_bytes: get(&ANSWERS.direct),
         reading: Duration::from_nanos(get(&ANSWERS.reading_ns)),
         waited: Duration::from_nanos(get(&ANSWERS.waited_ns)),
@@ -35,6 +38,7 @@ pub fn answered() -> Answered {
 struct Answers {
     local: AtomicU64,
     staged: AtomicU64,
+    peer: AtomicU64,
     direct: AtomicU64,
     reading_ns: AtomicU64,
     waited_ns: AtomicU64,
@@ -43,6 +47,7 @@ struct Answers {
 static ANSWERS: Answers = Answers {
     local: AtomicU64::new(0),
     staged: AtomicU64::new(0),
+    peer: AtomicU64::new(0),
     direct: AtomicU64::new(0),
     reading_ns: AtomicU64::new(0),
     waited_ns: AtomicU64::new(0),
@@ -65,6 +70,11 @@ impl Served {
         };
         counter.fetch_add(bytes, Ordering::Relaxed);
     }
+}
+
+/// Other nodes gave so many bytes of what the daemon was asked for.
+pub(crate) fn from_peers(bytes: u64) {
+    ANSWERS.peer.fetch_add(bytes, Ordering::Relaxed);
 }
 
 /// Counts the time until it is dropped.

@@ -266,7 +266,7 @@ pub(crate) fn open(target: &Target, deadline: Instant) -> io::Result<Result<(), 
     })
 }
 
-/// Asks for ranges; true if all of them were admitted.
+/// Asks for ranges; true if all of them were admitted. Counts what came from other nodes.
 pub(crate) fn stage(
     target: &Target,
     ranges: &[StageRange],
@@ -289,7 +289,13 @@ pub(crate) fn stage(
                 ranges: part.to_vec(),
             };
             Ok(match link.call(&target.paths, &request, deadline)? {
-                Reply::Staged { complete } => Ok(complete),
+                Reply::Staged {
+                    complete,
+                    peer_bytes,
+                } => {
+                    crate::answers::from_peers(peer_bytes);
+                    Ok(complete)
+                }
                 reply => Err(refused(reply)),
             })
         })?;

@@ -141,7 +141,10 @@ fn a_batch_asks_once_for_all_that_is_absent() {
     let world = World::new();
     let requests = serve(&world.cache(), |request| match request {
         Request::Open { .. } => opened(),
-        _ => Some(Reply::Staged { complete: false }),
+        _ => Some(Reply::Staged {
+            complete: false,
+            peer_bytes: 0,
+        }),
     });
     let (dataset, warning) = world.open(LONG);
     assert_eq!(warning, None);
@@ -226,7 +229,10 @@ fn a_daemon_that_lies_about_what_is_resident_is_not_believed() {
     let world = World::new();
     let requests = serve(&world.cache(), |request| match request {
         Request::Open { .. } => opened(),
-        _ => Some(Reply::Staged { complete: true }),
+        _ => Some(Reply::Staged {
+            complete: true,
+            peer_bytes: 0,
+        }),
     });
     world.read(&world.open(LONG).0, 2).unwrap();
     let asked = requests.try_iter().count();
@@ -305,7 +311,10 @@ fn a_daemon_that_is_only_slow_is_waited_for() {
         Request::Open { .. } => opened(),
         Request::Stage { .. } => {
             std::thread::sleep(Duration::from_millis(6500));
-            Some(Reply::Staged { complete: false })
+            Some(Reply::Staged {
+                complete: false,
+                peer_bytes: 0,
+            })
         }
         _ => Some(Reply::Done),
     });

@@ -112,8 +112,11 @@ fn answer(
             let ranges = check_ranges(&open.dataset, &ranges)?;
             let jobs = jobs(&ranges, open.dataset.index().block_size());
             let staged = node.readers.stage(open, jobs, Instant::now() + wait);
-            let complete = staged.map_err(|error| Refusal::of(error.kind(), &error))?;
-            Ok(Reply::Staged { complete })
+            let staged = staged.map_err(|error| Refusal::of(error.kind(), &error))?;
+            Ok(Reply::Staged {
+                complete: staged.complete,
+                peer_bytes: staged.peer_bytes,
+            })
         }
         Request::Distrust { dataset, range } => {
             let open = opened(open, dataset)?;

@@ -68,6 +68,15 @@ impl OpenDataset {
     }
 }
 
+/// What came of a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Staged {
+    /// Whether all of it was admitted.
+    pub(crate) complete: bool,
+    /// Bytes that came from other nodes.
+    pub(crate) peer_bytes: u64,
+}
+
 /// Who reads, and how much may be read twice.
 pub(crate) struct Readers {
     cache: Arc<Cache>,
@@ -134,25 +143,31 @@ impl Readers {
         &self.cache
     }
 
-    /// Fills every job by `deadline`, from their owners as far as they are others'. True if all of
-    /// it was admitted.
+    /// Fills every job by `deadline`, from their owners as far as they are others'.
     pub(crate) fn stage(
         &self,
         open: &OpenDataset,
         mut jobs: Vec<Job>,
         deadline: Instant,
-    ) -> Result<bool, FillError> {
+    ) -> Result<Staged, FillError> {
+        let mut peer_bytes = 0;
         if let Some(owners) = &open.owners {
-            let _ = owners.fetch(&self.cache, open, &jobs, deadline, Some(self));
+            let fetched = owners.fetch(&self.cache, open, &jobs, deadline, Some(self));
+            peer_bytes = fetched.bytes;
             jobs.retain(|job| !self.is_resident(open, job));
         }
-        if jobs.len() <= FEW && !open.origin.pace.is_slow() {
-            return jobs.iter().try_fold(true, |complete, job| {
+        let complete = if jobs.len() <= FEW && !open.origin.pace.is_slow() {
+            jobs.iter().try_fold(true, |complete, job| {
                 let (filled, _) = open.fill(&self.cache, job, deadline);
-                Ok(complete & (filled? == Filled::Resident))
-            });
-        }
-        self.stage_on_pool(open, jobs, deadline)
+                Ok::<_, FillError>(complete & (filled? == Filled::Resident))
+            })
+        } else {
+            self.stage_on_pool(open, jobs, deadline)
+        };
+        Ok(Staged {
+            complete: complete?,
+            peer_bytes,
+        })
     }
 
     fn stage_on_pool(

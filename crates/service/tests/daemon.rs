@@ -35,7 +35,13 @@ fn what_is_staged_is_resident_and_outlives_the_daemon() {
     let folder = world.paths().data.parent().unwrap().display().to_string();
     assert_eq!(opened, Reply::Opened { dataset: 0, folder });
     let staged = link.stage(0, world.len(), PATIENCE);
-    assert_eq!(staged, Some(Reply::Staged { complete: true }));
+    assert_eq!(
+        staged,
+        Some(Reply::Staged {
+            complete: true,
+            peer_bytes: 0
+        })
+    );
     let shared = world.shared().unwrap();
     assert!(world.read(&shared, 0, world.len()));
     assert!(!is_clean(&world), "the map says that it is in use");
@@ -156,7 +162,13 @@ fn hostile_frames_do_not_hurt_it() {
     let mut link = Link::connect(world.cache());
     assert!(link.open(&world).is_some());
     let staged = link.stage(0, world.len(), PATIENCE);
-    assert_eq!(staged, Some(Reply::Staged { complete: true }));
+    assert_eq!(
+        staged,
+        Some(Reply::Staged {
+            complete: true,
+            peer_bytes: 0
+        })
+    );
     eventually("every hostile link is given back", || {
         let Some(Reply::Status(text)) = link.ask(&Request::Status) else {
             return false;
@@ -200,7 +212,10 @@ fn requests_that_make_no_sense_are_refused_with_a_reason() {
     assert_ne!(kind, ErrorKind::Unavailable, "{message}");
     assert_eq!(
         link.stage(0, world.len(), PATIENCE),
-        Some(Reply::Staged { complete: true }),
+        Some(Reply::Staged {
+            complete: true,
+            peer_bytes: 0
+        }),
         "the link is good after all that"
     );
 }
@@ -242,7 +257,13 @@ fn an_origin_that_hangs_costs_its_readers_their_deadline_and_nobody_else_anythin
         let mut other = Link::connect(world.cache());
         other.open(&world).unwrap();
         let staged = other.stage(BLOCK, 3 * BLOCK, PATIENCE);
-        assert_eq!(staged, Some(Reply::Staged { complete: true }));
+        assert_eq!(
+            staged,
+            Some(Reply::Staged {
+                complete: true,
+                peer_bytes: 0
+            })
+        );
         assert!(world.read(&world.shared().unwrap(), BLOCK, 3 * BLOCK));
         let fifo = world.folder.path().join("0.bin");
         drop(std::fs::OpenOptions::new().write(true).open(fifo).unwrap());
@@ -259,7 +280,13 @@ fn links_share_what_they_keep_open() {
         let mut link = Link::connect(world.cache());
         link.open(&world).unwrap();
         let staged = link.stage(0, world.len(), PATIENCE);
-        assert_eq!(staged, Some(Reply::Staged { complete: true }));
+        assert_eq!(
+            staged,
+            Some(Reply::Staged {
+                complete: true,
+                peer_bytes: 0
+            })
+        );
         let bytes = world.paths().data;
         std::fs::OpenOptions::new()
             .write(true)

@@ -105,7 +105,13 @@ fn recovers(world: &World) {
     let mut link = Link::connect(world.cache());
     link.open(world).unwrap();
     let staged = link.stage(0, world.len(), PATIENCE);
-    assert_eq!(staged, Some(Reply::Staged { complete: true }));
+    assert_eq!(
+        staged,
+        Some(Reply::Staged {
+            complete: true,
+            peer_bytes: 0
+        })
+    );
     assert!(world.read(&world.shared().unwrap(), 0, world.len()));
     daemon.terminate();
     assert_eq!(daemon.end(), "Stopped");

@@ -78,6 +78,8 @@ pub enum Reply {
     Staged {
         /// False if some were left out for want of room: read them through.
         complete: bool,
+        /// Bytes that came from other nodes for it.
+        peer_bytes: u64,
     },
     /// Done.
     Done,
@@ -210,7 +212,13 @@ impl Reply {
                 out.extend_from_slice(&dataset.to_le_bytes());
                 put_text(out, folder);
             }),
-            Self::Staged { complete } => frame(0x82, |out| out.push(u8::from(*complete))),
+            Self::Staged {
+                complete,
+                peer_bytes,
+            } => frame(0x82, |out| {
+                out.push(u8::from(*complete));
+                out.extend_from_slice(&peer_bytes.to_le_bytes());
+            }),
             Self::Done => frame(0x83, |_| {}),
             Self::Status(json) => frame(0x84, |out| out.extend_from_slice(json.as_bytes())),
             Self::Failed { kind, message } => frame(0xFF, |out| {
@@ -230,6 +238,7 @@ impl Reply {
             },
             0x82 => Self::Staged {
                 complete: from.flag()?,
+                peer_bytes: from.u64()?,
             },
             0x83 => Self::Done,
             0x84 => Self::Status(from.rest_as_text()?),

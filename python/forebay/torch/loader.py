@@ -83,9 +83,26 @@ class _Answer:
     worker: int
     local_bytes: int
     staged_bytes: int
+    # Of whole blocks, so that it may be more than was asked for.
+    peer_bytes: int
     direct_bytes: int
     reading_s: float
     waited_s: float
+
+    @property
+    def from_peers_bytes(self) -> int:
+        """What of `staged_bytes` other nodes gave."""
+        return min(self.peer_bytes, self.staged_bytes)
+
+    def seconds(self) -> dict[str, float]:
+        """The time of the reads by class of I/O; waits are shared among those waited for by bytes."""
+        found = {"local-read": max(0.0, self.reading_s - self.waited_s)}
+        absent = self.staged_bytes + self.direct_bytes
+        from_peers = self.from_peers_bytes / absent if absent else 0.0
+        found["origin-read"] = self.waited_s * (1 - from_peers)
+        if from_peers:
+            found["peer-read"] = self.waited_s * from_peers
+        return found
 
 
 class _Answering:
@@ -107,7 +124,7 @@ class _Answering:
         return self._collate(samples), (0 if worker is None else worker.id, *since)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_collate": self._collate, "_before": (0, 0, 0, 0.0, 0.0)}
+        return {"_collate": self._collate, "_before": (0, 0, 0, 0, 0.0, 0.0)}
 
 
 class _Recorder:
@@ -175,15 +192,14 @@ class _Recorder:
             wait_s=wait,
             total_s=total,
             local_bytes=answered.local_bytes,
-            staged_bytes=answered.staged_bytes,
+            peer_bytes=answered.from_peers_bytes,
+            staged_bytes=answered.staged_bytes - answered.from_peers_bytes,
             direct_bytes=answered.direct_bytes,
             late_s=answered.waited_s,
             **lead,
         )
-        local = max(0.0, answered.reading_s - answered.waited_s)
-        seconds = {"local-read": local, "origin-read": answered.waited_s}
         process = f"rank {self._rank} worker {answered.worker}"
-        self._file.write("io", process=process, **about, seconds=seconds)
+        self._file.write("io", process=process, **about, seconds=answered.seconds())
 
 
 class _Lead:

@@ -166,6 +166,7 @@ fn who_answered_is_told_where_every_iteration_says_so() {
         };
         one.timing.answered = Some(Answered {
             local_bytes: 60,
+            peer_bytes: 0,
             staged_bytes: if late_s > 0.0 { 40 } else { 0 },
             direct_bytes: 0,
             late_s,

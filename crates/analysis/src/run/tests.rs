@@ -30,6 +30,7 @@ fn records_survive_the_trip_through_a_file() {
         first.timing.optimizer_s = Some(1.0 / 3.0 * 0.01);
         first.timing.answered = Some(Answered {
             local_bytes: 1,
+            peer_bytes: 3,
             staged_bytes: u64::MAX >> 12,
             direct_bytes: 0,
             late_s: 0.25,
@@ -156,7 +157,7 @@ fn hostile_numbers() -> Vec<(String, &'static str)> {
         ),
         (
             answered("\"local_bytes\":7,\"direct_bytes\":0,\"late_s\":0"),
-            "field `staged_bytes` is missing",
+            "field `peer_bytes` is missing",
         ),
         (
             answered("\"local_bytes\":-7"),

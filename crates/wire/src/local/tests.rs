@@ -46,7 +46,10 @@ fn request() -> impl Strategy<Value = Request> {
 fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
         (any::<u32>(), ".{0,40}").prop_map(|(dataset, folder)| Reply::Opened { dataset, folder }),
-        any::<bool>().prop_map(|complete| Reply::Staged { complete }),
+        (any::<bool>(), any::<u64>()).prop_map(|(complete, peer_bytes)| Reply::Staged {
+            complete,
+            peer_bytes
+        }),
         Just(Reply::Done),
         ".{0,40}".prop_map(Reply::Status),
         (any::<u8>(), ".{0,40}").prop_map(|(kind, message)| Reply::Failed { kind, message }),
