@@ -64,6 +64,35 @@ pub(crate) fn detect(input: &InputFile) -> Result<Pattern> {
     Ok(found?.0)
 }
 
+/// Names some groups of a file, for a message about a pattern that none of them has.
+pub(crate) fn outline(file: &H5File) -> crate::h5::H5Result<String> {
+    const NAMED: usize = 6;
+    const DEPTH: usize = 3;
+    let root = Place {
+        path: Vec::new(),
+        object: file.object(file.root())?,
+    };
+    let mut seen = vec![root.object.identity()];
+    let mut level = vec![root];
+    let mut named = Vec::new();
+    for _ in 0..DEPTH {
+        let mut below = Vec::new();
+        for place in level.iter().take(NAMED) {
+            below.extend(members(file, place, &mut seen)?.groups);
+        }
+        // Of each level some, so that the form of what lies deep is seen too.
+        let paths = below.iter().take(NAMED / DEPTH);
+        named.extend(paths.map(|place| format!("`{}`", place.path.join("/"))));
+        level = below;
+    }
+    Ok(if named.is_empty() {
+        "it has no groups; `--sample /` makes the file a sample, `--sample rows` each row"
+            .to_owned()
+    } else {
+        format!("it has groups such as {}", named.join(", "))
+    })
+}
+
 fn members(
     file: &H5File,
     place: &Place,

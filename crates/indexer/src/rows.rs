@@ -284,9 +284,10 @@ impl<'a> RowField<'a> {
     ) -> std::result::Result<FieldExtent, IndexError> {
         let mut shape = self.shape.to_vec();
         let storage = match &mut self.rows {
-            Rows::Contiguous { offset, row_bytes } => Storage::Contiguous {
-                offset: *offset + row * *row_bytes,
-            },
+            Rows::Contiguous { offset, row_bytes } => {
+                let offset = *offset + row * *row_bytes;
+                Storage::Contiguous { offset }
+            }
             Rows::Chunked {
                 layout,
                 rows_per_chunk,
@@ -332,15 +333,7 @@ impl<'a> RowField<'a> {
                 let (first, from_row, part) = &mut parts[after - 1];
                 return part.extent(from_row.unwrap_or(0) + row - *first, builder);
             }
-            Rows::Whole { extents, segments } => {
-                let mut fields = Vec::with_capacity(1);
-                let segments = segments.clone();
-                Emitter::new(extents, segments, builder)?.emit(0, builder, &mut fields)?;
-                return fields.pop().ok_or_else(|| IndexError::Unindexable {
-                    what: "a row".to_owned(),
-                    why: "it has no field".to_owned(),
-                });
-            }
+            Rows::Whole { extents, segments } => return one_row(extents, segments, builder),
         };
         Ok(FieldExtent {
             segment: self.segment,
@@ -348,6 +341,20 @@ impl<'a> RowField<'a> {
             storage,
         })
     }
+}
+
+/// All of an array, as one row.
+fn one_row(
+    extents: &Extents,
+    segments: &[SegmentIndex],
+    builder: &mut IndexBuilder,
+) -> std::result::Result<FieldExtent, IndexError> {
+    let mut fields = Vec::with_capacity(1);
+    Emitter::new(extents, segments.to_vec(), builder)?.emit(0, builder, &mut fields)?;
+    fields.pop().ok_or_else(|| IndexError::Unindexable {
+        what: "a row".to_owned(),
+        why: "it has no field".to_owned(),
+    })
 }
 
 /// Where `count` elements of variable length lie, from number `first` on.

@@ -1,5 +1,6 @@
 //! Reads the structure of HDF5 files, several at a time.
 
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -9,6 +10,7 @@ use std::thread;
 use forebay_dataset::Fingerprint;
 use forebay_dataset::index::FieldSpec;
 
+use crate::detect::outline;
 use crate::error::Result;
 use crate::files::InputFile;
 use crate::groups::{GroupSamples, GroupWalk};
@@ -34,13 +36,19 @@ pub(crate) struct FieldFilter {
     patterns: Vec<String>,
     /// Whether each pattern was met.
     met: Vec<AtomicBool>,
+    /// The first names that were left out, for messages.
+    others: Mutex<BTreeSet<String>>,
 }
+
+/// Names that a message lists.
+const LISTED: usize = 12;
 
 impl FieldFilter {
     pub(crate) fn new(patterns: &[String]) -> Self {
         Self {
             patterns: patterns.to_vec(),
             met: patterns.iter().map(|_| AtomicBool::new(false)).collect(),
+            others: Mutex::default(),
         }
     }
 
@@ -69,7 +77,7 @@ impl FieldFilter {
 
     /// Whether `name` is a wanted field, or a group that may hold one.
     pub(crate) fn may_hold(&self, name: &str) -> bool {
-        self.patterns.is_empty()
+        let wanted = self.patterns.is_empty()
             || self.patterns.iter().any(|pattern| {
                 glob::matches(pattern, name) || {
                     // `a/*` and `*/b` may lie in `a`; `ab` and `b/c` cannot.
@@ -79,15 +87,36 @@ impl FieldFilter {
                     literal.starts_with(&below)
                         || (first < pattern.len() && below.starts_with(literal))
                 }
-            })
+            });
+        if !wanted {
+            self.leave_out(name);
+        }
+        wanted
+    }
+
+    /// Remembers a name for messages, while none of the patterns was met.
+    fn leave_out(&self, name: &str) {
+        if self.met.iter().all(|met| met.load(Ordering::Relaxed)) {
+            return;
+        }
+        let mut others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if others.len() < LISTED {
+            others.insert(name.to_owned());
+        }
     }
 
     /// Fails if a pattern was not met by any field.
     pub(crate) fn check_all_met(&self) -> Result<()> {
         for (pattern, met) in self.patterns.iter().zip(&self.met) {
             if !met.load(Ordering::Relaxed) {
+                let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+                let names: Vec<String> = others.iter().map(|name| format!("`{name}`")).collect();
+                let there = match names.is_empty() {
+                    true => "check `--fields`".to_owned(),
+                    false => format!("left out are {}", names.join(", ")),
+                };
                 return Err(IndexerError::Request(format!(
-                    "no sample has a field `{pattern}`: check `--fields`"
+                    "no sample has a field `{pattern}`: {there}"
                 )));
             }
         }
@@ -195,9 +224,10 @@ fn scan(job: &Job<'_>, filter: &FieldFilter) -> Result<Scanned> {
         };
         if samples.schemas().is_empty() {
             return Err(IndexerError::Request(format!(
-                "no group of `{}` has the form `{}`: check `--sample`",
+                "no group of `{}` has the form `{}`: {}",
                 path.display(),
-                job.pattern
+                job.pattern,
+                outline(file).map_err(IndexerError::h5(path, ""))?
             )));
         }
         Ok(Scanned {

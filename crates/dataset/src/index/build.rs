@@ -156,7 +156,7 @@ impl IndexBuilder {
     ///
     /// # Errors
     /// [`IndexError::Unindexable`] if a rank, a shape or a filter is out of bounds (see
-    /// [`ChunkLayout`]), or there are over 65,536 layouts.
+    /// [`ChunkLayout`]), or there are over 1,048,576 layouts.
     pub fn intern_layout(&mut self, layout: ChunkLayout) -> Result<LayoutIndex, IndexError> {
         if let Some(known) = self.layout_numbers.get(&layout) {
             return Ok(LayoutIndex(*known));
@@ -166,7 +166,7 @@ impl IndexBuilder {
         let number = self.layouts.len() as u32;
         if number == MAX_LAYOUTS {
             return Err(refuse(
-                "an index holds at most 65536 chunk layouts: flatten the data set".to_owned(),
+                "an index holds at most 1048576 chunk layouts: flatten the data set".to_owned(),
             ));
         }
         self.layout_numbers.insert(layout.clone(), number);

@@ -8,8 +8,8 @@ use super::{ChunkLayout, Filter};
 pub(super) const MAX_TEXT: usize = 4096;
 /// Fields of a sample.
 pub(super) const MAX_FIELDS: u32 = 65_536;
-/// Layouts of an index. They are parsed when it is opened.
-pub(super) const MAX_LAYOUTS: u32 = 65_536;
+/// Layouts of an index: opening looks at the length of each.
+pub(super) const MAX_LAYOUTS: u32 = 1 << 20;
 /// Segments of a shard, so that finding one stays a short search.
 pub(super) const MAX_SHARD_SEGMENTS: u32 = 65_536;
 /// Keys with one 64-bit hash, so that a look-up ends. Chance does not make two.

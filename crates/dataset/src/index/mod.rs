@@ -8,6 +8,7 @@ pub(crate) mod check;
 mod filter;
 mod format;
 mod keys;
+mod layouts;
 mod read;
 mod record;
 mod sample;

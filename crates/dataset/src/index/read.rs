@@ -4,6 +4,7 @@ use std::fmt;
 
 use super::check::{MAX_TEXT, text_fault};
 use super::format::{Header, Section, damaged};
+use super::layouts::Layouts;
 use super::sample::Sample;
 use super::view::{Head, View};
 use super::{FieldSpec, tables};
@@ -38,7 +39,7 @@ impl<B: AsRef<[u8]>> Index<B> {
             header: Header::decode(file)?,
             root: String::new(),
             fields: Vec::new(),
-            layouts: Vec::new(),
+            layouts: Layouts::default(),
         };
         let view = View {
             bytes: file,
@@ -54,7 +55,7 @@ impl<B: AsRef<[u8]>> Index<B> {
         }
         let root = root(view.section(Section::Root), head.header.objects)?;
         let fields = tables::decode_fields(view.section(Section::Fields), head.header.fields)?;
-        let layouts = tables::decode_layouts(view.section(Section::Layouts), head.header.layouts)?;
+        let layouts = Layouts::open(view.section(Section::Layouts), head.header.layouts)?;
         (head.root, head.fields, head.layouts) = (root, fields, layouts);
         Ok(Self { bytes, head })
     }

@@ -1,8 +1,8 @@
-//! The small tables that are parsed when an index is opened: fields and layouts.
+//! The table of fields, which is parsed when an index is opened, and what reads tables.
 
-use super::check::{Grid, MAX_FIELDS, MAX_LAYOUTS, text_fault};
+use super::FieldSpec;
+use super::check::{MAX_FIELDS, text_fault};
 use super::format::damaged;
-use super::{ChunkLayout, FieldSpec, Filter};
 use crate::{DType, IndexError};
 
 pub(super) fn encode_fields(fields: &[FieldSpec]) -> Vec<u8> {
@@ -58,78 +58,13 @@ pub(super) fn fields_fault(fields: &[FieldSpec]) -> Option<String> {
         .map(|pair| format!("two fields are named `{}`", pair[0]))
 }
 
-pub(super) fn encode_layouts(layouts: &[ChunkLayout]) -> Vec<u8> {
-    let mut out = Vec::new();
-    for layout in layouts {
-        out.push(layout.array_shape.len() as u8);
-        out.push(layout.filters.len() as u8);
-        out.extend((layout.fill_value.len() as u16).to_le_bytes());
-        for dim in layout.array_shape.iter().chain(&layout.chunk_shape) {
-            out.extend(dim.to_le_bytes());
-        }
-        for filter in &layout.filters {
-            let (id, parameter) = filter.encode();
-            out.extend(id.to_le_bytes());
-            out.extend(parameter.to_le_bytes());
-        }
-        out.extend(&layout.fill_value);
-    }
-    out
-}
-
-/// A layout with what follows from it, computed once.
-#[derive(Clone, Debug)]
-pub(super) struct ParsedLayout {
-    pub(super) layout: ChunkLayout,
-    pub(super) grid: Grid,
-}
-
-pub(super) fn decode_layouts(bytes: &[u8], count: u32) -> Result<Vec<ParsedLayout>, IndexError> {
-    if count > MAX_LAYOUTS {
-        return Err(damaged(format!("{count} layouts, over 65536")));
-    }
-    let mut input = Input { rest: bytes };
-    let mut layouts = Vec::new();
-    for n in 0..count {
-        let layout = decode_layout(&mut input)?;
-        let grid = Grid::of(&layout).map_err(|fault| damaged(format!("layout {n}: {fault}")))?;
-        layouts.push(ParsedLayout { layout, grid });
-    }
-    input.end("layouts")?;
-    Ok(layouts)
-}
-
-fn decode_layout(input: &mut Input<'_>) -> Result<ChunkLayout, IndexError> {
-    let (rank, filter_count, fill_len) = (input.u8()?, input.u8()?, input.u16()?);
-    let mut dims = || -> Result<Vec<u64>, IndexError> {
-        let bytes = input.take(usize::from(rank) * 8)?;
-        let (dims, _) = bytes.as_chunks();
-        Ok(dims.iter().map(|le| u64::from_le_bytes(*le)).collect())
-    };
-    let (array_shape, chunk_shape) = (dims()?, dims()?);
-    let filters = (0..filter_count)
-        .map(|_| {
-            let (id, parameter) = (input.u32()?, input.u32()?);
-            Filter::decode(id, parameter).ok_or_else(|| {
-                damaged(format!("filter {id} with parameter {parameter} is unknown"))
-            })
-        })
-        .collect::<Result<_, _>>()?;
-    Ok(ChunkLayout {
-        array_shape,
-        chunk_shape,
-        filters,
-        fill_value: input.take(fill_len.into())?.to_vec(),
-    })
-}
-
 /// Bytes that are read in order.
-struct Input<'a> {
-    rest: &'a [u8],
+pub(super) struct Input<'a> {
+    pub(super) rest: &'a [u8],
 }
 
 impl<'a> Input<'a> {
-    fn take(&mut self, len: usize) -> Result<&'a [u8], IndexError> {
+    pub(super) fn take(&mut self, len: usize) -> Result<&'a [u8], IndexError> {
         let (head, rest) = self
             .rest
             .split_at_checked(len)
@@ -144,15 +79,15 @@ impl<'a> Input<'a> {
         Ok(out)
     }
 
-    fn u8(&mut self) -> Result<u8, IndexError> {
+    pub(super) fn u8(&mut self) -> Result<u8, IndexError> {
         self.array().map(|[byte]| byte)
     }
 
-    fn u16(&mut self) -> Result<u16, IndexError> {
+    pub(super) fn u16(&mut self) -> Result<u16, IndexError> {
         self.array().map(u16::from_le_bytes)
     }
 
-    fn u32(&mut self) -> Result<u32, IndexError> {
+    pub(super) fn u32(&mut self) -> Result<u32, IndexError> {
         self.array().map(u32::from_le_bytes)
     }
 
@@ -161,7 +96,7 @@ impl<'a> Input<'a> {
             .map_err(|e| damaged(format!("a name is not UTF-8: {e}")))
     }
 
-    fn end(&self, table: &str) -> Result<(), IndexError> {
+    pub(super) fn end(&self, table: &str) -> Result<(), IndexError> {
         if self.rest.is_empty() {
             Ok(())
         } else {

@@ -12,6 +12,11 @@ impl View<'_> {
         self.verify_bytes()?;
         self.verify_shards()?;
         self.verify_shapes()?;
+        for layout in 0..self.head.header.layouts {
+            self.head
+                .layouts
+                .get(self.section(Section::Layouts), layout)?;
+        }
         for sample in 0..self.head.header.samples {
             for field in 0..self.head.fields.len() {
                 self.field(sample, field)?;

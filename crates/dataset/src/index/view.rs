@@ -2,11 +2,11 @@
 
 use super::check::{self, ChunkedField};
 use super::format::{Header, Section, damaged};
+use super::layouts::{Layouts, ParsedLayout};
 use super::read::Segment;
 use super::record::{CONTIGUOUS, ChunkRecord, FieldRecord, SegmentRecord, ShardRecord, VALUE};
 use super::sample::{Chunks, Field};
 use super::shape::Shape;
-use super::tables::ParsedLayout;
 use super::{ChunkLayout, FieldSpec};
 use crate::{ByteRange, Fingerprint, IndexError, SegmentIndex, ShardIndex};
 
@@ -16,7 +16,7 @@ pub(super) struct Head {
     pub(super) header: Header,
     pub(super) root: String,
     pub(super) fields: Vec<FieldSpec>,
-    pub(super) layouts: Vec<ParsedLayout>,
+    pub(super) layouts: Layouts,
 }
 
 /// The mapped bytes with what is known about them.
@@ -187,8 +187,8 @@ impl<'a> View<'a> {
         let ParsedLayout { layout, grid } = self
             .head
             .layouts
-            .get(record.layout as usize)
-            .ok_or_else(|| format!("it names layout {}", record.layout))?;
+            .get(self.section(Section::Layouts), record.layout)
+            .map_err(|error| error.to_string())?;
         let rows = check::rows_of(shape.iter(), layout)?;
         let chunked = ChunkedField {
             layout,

@@ -27,7 +27,7 @@ impl IndexBuilder {
         let sections: [&[u8]; Section::COUNT] = [
             self.root.as_bytes(),
             &tables::encode_fields(&self.fields),
-            &tables::encode_layouts(&self.layouts),
+            &super::layouts::encode(&self.layouts),
             &encoded(&self.shards, ShardRecord::encode),
             &encoded(&self.segments, SegmentRecord::encode),
             self.paths.as_bytes(),
