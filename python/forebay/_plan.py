@@ -15,7 +15,7 @@ import struct
 import tempfile
 import time
 import weakref
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -169,7 +169,7 @@ class Announced:
     """An order that is being handed out, and told to the daemon as long as there is one."""
 
     def __init__(
-        self, dataset: Dataset, order: Array, following: Array | None, **about: int
+        self, dataset: Dataset, order: Array, following: Callable[[], Array] | None, **about: int
     ) -> None:
         self._dataset = dataset
         self._order = order
@@ -207,7 +207,7 @@ class Announced:
             plans[0].take(taken)
             if self._following is not None:
                 about = {**self._about, "epoch": self._about["epoch"] + 1}
-                plans.append(write_plan(self._dataset, self._following, **about))
+                plans.append(write_plan(self._dataset, self._following(), **about))
             paths = [plan.path for plan in plans]
             self._link = self._dataset.follow(paths[0], paths[1] if len(paths) > 1 else None)
         except (OSError, ForebayError):
@@ -237,14 +237,15 @@ class Planner:
     def begin(
         self,
         order: Array,
-        following: Array | None,
+        following: Callable[[], Array] | None,
         *,
         epoch: int,
         rank: int,
         world_size: int,
         batch: int = 0,
     ) -> Announced:
-        """An epoch begins with this order; `following` is the next one's, where it is known.
+        """An epoch begins with this order; `following` makes the next one's,
+        where it is known; it is not kept, so that an epoch costs the memory of one order.
 
         Whoever hands the order out notes its place in what is returned. A newer epoch closes it.
         """

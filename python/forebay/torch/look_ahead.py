@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -74,7 +75,7 @@ class LookAhead(torch.utils.data.Sampler[Any]):
         order = np.fromiter(flat, dtype=np.int64, count=length)
         following = None
         if isinstance(self.sampler, Sampler):
-            following = self._mapped(self.sampler.order(self.sampler.epoch + 1))
+            following = functools.partial(self._order_of, self.sampler, self.sampler.epoch + 1)
         announced = self._planner.begin(
             self._mapped(order),
             following,
@@ -84,6 +85,9 @@ class LookAhead(torch.utils.data.Sampler[Any]):
             batch=sizes[0] if sizes else 0,
         )
         return HandedOut(drawn, sizes, announced)
+
+    def _order_of(self, sampler: Sampler, epoch: int) -> npt.NDArray[np.int64]:
+        return self._mapped(sampler.order(epoch))
 
     def _mapped(self, order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
         return order if self._positions is None else self._positions[order]

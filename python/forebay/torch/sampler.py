@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping, Sized
 from typing import Any
 
@@ -102,10 +103,15 @@ class Sampler(torch.utils.data.Sampler[int]):
         if count("start", start) > self.length:
             raise ValueError(f"`start` is {start}, but there are {self.length} samples")
         everything = self._permutation(count("epoch", epoch))
-        share = np.arange(self._share(self.length - start), dtype=np.int64)
-        # Positions past the end wrap round: that is the padding from the head of the order.
-        positions = start + self.rank + self.world_size * share
-        return everything[positions % max(self.length, 1)]
+        share = self._share(self.length - start)
+        own = everything[start + self.rank :: self.world_size][:share]
+        if len(own) < share:
+            # Positions past the end wrap round: that is the padding from the head of the order.
+            padding = np.arange(len(own), share, dtype=np.int64)
+            positions = (start + self.rank + self.world_size * padding) % max(self.length, 1)
+            return np.concatenate([own, everything[positions]])
+        # A part of the whole order would keep all of it in memory.
+        return everything if len(own) == len(everything) else own.copy()
 
     def __iter__(self) -> Iterator[int]:
         if not self._resuming:
@@ -115,7 +121,8 @@ class Sampler(torch.utils.data.Sampler[int]):
         if self._planner is None:
             return HandedOut(order, None, None)
         about = {"epoch": self.epoch, "rank": self.rank, "world_size": self.world_size}
-        announced = self._planner.begin(order, self.order(self.epoch + 1), **about)
+        following = functools.partial(self.order, self.epoch + 1)
+        announced = self._planner.begin(order, following, **about)
         return HandedOut(order, None, announced)
 
     def state_dict(self, *, consumed: int | None = None) -> dict[str, Any]:
