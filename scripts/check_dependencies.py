@@ -19,6 +19,7 @@ from typing import Any
 MAY_USE = {
     "dataset": [],
     "wire": [],
+    "members": [],
     "transport": ["wire"],
     "darshan": [],
     "analysis": ["darshan"],
@@ -31,8 +32,8 @@ MAY_USE = {
     "client": ["dataset", "origin", "residency", "wire"],
     "python": ["client", "dataset", "indexer", "origin", "residency", "wire"],
     "cli": [
-        "analysis", "cache", "client", "darshan", "dataset", "emulate", "indexer", "origin", "residency",
-        "service", "wire",
+        "analysis", "cache", "client", "darshan", "dataset", "emulate", "indexer", "members", "origin",
+        "residency", "service", "wire",
     ],
 }  # fmt: skip
 

@@ -24,6 +24,7 @@ COMMANDS = (
     "cat",
     "verify",
     "serve",
+    "run",
     "status",
     "stop",
     "emulate",

@@ -8,9 +8,11 @@ mod failure;
 mod flatten;
 mod index;
 mod ls;
+mod members;
 mod output;
 mod progress;
 mod report;
+mod run;
 mod serve;
 mod status;
 mod tiers;
@@ -38,6 +40,7 @@ enum Command {
     Cat(cat::Arguments),
     Verify(verify::Arguments),
     Serve(serve::Arguments),
+    Run(run::Arguments),
     Status(status::Arguments),
     Stop(status::StopArguments),
     Emulate(emulate::Arguments),
@@ -53,6 +56,10 @@ fn main() -> ExitCode {
         Command::Cat(arguments) => cat::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
+        Command::Run(arguments) => match run::run(&arguments) {
+            Ok(code) => return code,
+            Err(failure) => Err(failure),
+        },
         Command::Status(arguments) => status::run(&arguments),
         Command::Stop(arguments) => status::run_stop(&arguments),
         Command::Emulate(arguments) => emulate::run(arguments),

@@ -11,6 +11,7 @@ use forebay_residency::NodePaths;
 use forebay_service::{PlanError, ServePlan, ServeSettings, Served, Source, serve};
 
 use crate::Failure;
+use crate::members::{self, Together};
 use crate::status::NO_FOLDER;
 
 /// A log that grew past this is begun anew.
@@ -52,12 +53,8 @@ pub(crate) struct Arguments {
     /// Bytes a second that staging ahead of need may read, such as 2GB [default: any number]
     #[arg(long)]
     look_ahead_rate: Option<String>,
-    /// The daemons of the job, this one too: HOST:PORT each, parted by commas; HOST:PORT*2 has twice the share
-    #[arg(long)]
-    members: Option<String>,
-    /// Which of the members this daemon is; it listens there
-    #[arg(long, value_name = "HOST:PORT")]
-    listen: Option<String>,
+    #[command(flatten)]
+    others: members::MemberArguments,
     /// File with the job's secret, mode 600 [default: the secret in $FOREBAY_SECRET]
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
@@ -79,10 +76,18 @@ pub(crate) struct Arguments {
     /// The daemon that `--detach` leaves behind
     #[arg(long, hide = true)]
     detached: bool,
+    /// Leave when the process that started this one ends
+    #[arg(long, hide = true)]
+    with_parent: bool,
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let plan = plan(arguments).inspect_err(|failure| {
+    if arguments.with_parent {
+        rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
+    }
+    // Held while this daemon serves: it is this node's place among the others.
+    let together = together(arguments)?;
+    let plan = plan(arguments, together.as_ref()).inspect_err(|failure| {
         if arguments.detach {
             log(arguments.cache.as_deref(), failure);
         }
@@ -119,7 +124,24 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     Ok(())
 }
 
-fn plan(arguments: &Arguments) -> Result<ServePlan, Failure> {
+/// Finds out who the other nodes are, where that is more than reading a list.
+fn together(arguments: &Arguments) -> Result<Option<Together>, Failure> {
+    let said = arguments.others.said();
+    // The daemon that is left behind finds them itself.
+    if arguments.detach || !members::are_found_out(said.as_deref()) {
+        return Ok(None);
+    }
+    arguments.others.find(said.as_deref())
+}
+
+fn plan(arguments: &Arguments, together: Option<&Together>) -> Result<ServePlan, Failure> {
+    let is_list = !members::are_found_out(arguments.others.members.as_deref());
+    let said = &arguments.others;
+    let has_secret =
+        arguments.secret_file.is_some() || std::env::var_os("FOREBAY_SECRET").is_some();
+    let met = together
+        .filter(|_| !has_secret)
+        .and_then(|each| each.secret_file.clone());
     let flags = ServeSettings {
         cache: arguments
             .cache
@@ -135,10 +157,17 @@ fn plan(arguments: &Arguments) -> Result<ServePlan, Failure> {
         look_ahead: arguments.look_ahead.clone(),
         look_ahead_seconds: arguments.look_ahead_seconds,
         look_ahead_rate: arguments.look_ahead_rate.clone(),
-        members: arguments.members.clone(),
-        listen: arguments.listen.clone(),
+        members: match together {
+            Some(together) => Some(together.members.clone()),
+            None => said.members.clone().filter(|_| is_list),
+        },
+        listen: match together {
+            Some(together) => Some(together.listen.clone()),
+            None => said.listen.clone().filter(|_| is_list),
+        },
         secret_file: (arguments.secret_file.as_deref())
-            .and_then(|path| std::path::absolute(path).ok()),
+            .and_then(|path| std::path::absolute(path).ok())
+            .or(met),
         exports: arguments.exports.clone(),
         dscp: arguments.dscp,
         peer_silence_ms: arguments.peer_silence_ms,
@@ -158,7 +187,11 @@ fn plan(arguments: &Arguments) -> Result<ServePlan, Failure> {
             })?
         }
     };
-    let env = ServeSettings::from_env(|name| std::env::var(name).ok()).map_err(broken)?;
+    let mut env = ServeSettings::from_env(|name| std::env::var(name).ok()).map_err(broken)?;
+    // What is found out stands in the flags by now.
+    env.members = env
+        .members
+        .filter(|said| !members::are_found_out(Some(said)));
     let layers = [
         (Source::CommandLine, flags),
         (Source::Environment, env),
@@ -199,7 +232,7 @@ fn allocated(folder: &Path) -> u64 {
     entries.flatten().map(bytes).sum()
 }
 
-fn open_log(paths: &NodePaths) -> io::Result<File> {
+pub(crate) fn open_log(paths: &NodePaths) -> io::Result<File> {
     let fresh = std::fs::metadata(paths.log()).is_ok_and(|log| log.len() > LOG_BYTES);
     OpenOptions::new()
         .create(true)

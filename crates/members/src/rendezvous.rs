@@ -1,0 +1,283 @@
+//! A folder that all nodes of a job see, in which each leaves its address and finds the others'.
+
+use std::fs::{DirBuilder, File, OpenOptions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use thiserror::Error;
+
+/// How often the folder is looked at: it may be on a file system that many nodes share.
+const LOOK: Duration = Duration::from_millis(200);
+/// Random bytes of a secret.
+const SECRET_BYTES: usize = 32;
+/// Before the name of a member that is there.
+const HERE: &str = "member-";
+/// Before the name of a member whose work is done.
+const DONE: &str = "done-";
+
+/// A rendezvous that does not come about.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum RendezvousError {
+    /// The folder cannot be used.
+    #[error("cannot use rendezvous folder `{folder}`: {source}")]
+    Folder {
+        /// The folder.
+        folder: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Not all came.
+    #[error("only {found} of {wanted} nodes came to `{folder}` in {waited:?}")]
+    Missing {
+        /// The folder.
+        folder: String,
+        /// How many came.
+        found: usize,
+        /// How many there should be.
+        wanted: usize,
+        /// How long it was waited.
+        waited: Duration,
+    },
+    /// More came than there should be.
+    #[error(
+        "{found} nodes came to `{folder}`, which is for {wanted}: use a new folder for each run"
+    )]
+    TooMany {
+        /// The folder.
+        folder: String,
+        /// How many came.
+        found: usize,
+        /// How many there should be.
+        wanted: usize,
+    },
+}
+
+/// This node's place in the folder; given up on drop.
+#[derive(Debug)]
+pub struct Rendezvous {
+    folder: PathBuf,
+    address: String,
+}
+
+impl Rendezvous {
+    /// Leaves `address` in the folder of the job `id` below `folder`, which is made for this user
+    /// alone.
+    ///
+    /// # Errors
+    /// [`RendezvousError::Folder`].
+    pub fn join(folder: &Path, id: &str, address: &str) -> Result<Self, RendezvousError> {
+        let folder = folder.join(format!("forebay-{id}"));
+        let joined = Self {
+            address: address.to_owned(),
+            folder,
+        };
+        let join = || {
+            make_folder(&joined.folder)?;
+            File::create(joined.folder.join(format!("{HERE}{address}")))
+        };
+        join().map_err(|source| joined.failed(source))?;
+        Ok(joined)
+    }
+
+    /// Waits until `nodes` have come, and returns their addresses in order.
+    ///
+    /// # Errors
+    /// [`RendezvousError`] if they have not within `limit`, or are too many.
+    pub fn members(&self, nodes: usize, limit: Duration) -> Result<Vec<String>, RendezvousError> {
+        let found = self.wait_for(HERE, nodes, limit)?;
+        let folder = || self.folder.display().to_string();
+        match found.len() {
+            found if found < nodes => Err(RendezvousError::Missing {
+                folder: folder(),
+                found,
+                wanted: nodes,
+                waited: limit,
+            }),
+            found if found > nodes => Err(RendezvousError::TooMany {
+                folder: folder(),
+                found,
+                wanted: nodes,
+            }),
+            _ => Ok(found),
+        }
+    }
+
+    /// The job's secret: made by the first that asks, the same for all.
+    ///
+    /// # Errors
+    /// [`RendezvousError::Folder`].
+    pub fn secret(&self) -> Result<PathBuf, RendezvousError> {
+        let path = self.folder.join("secret");
+        make_secret(&path).map_err(|source| self.failed(source))?;
+        Ok(path)
+    }
+
+    /// Says that this node needs the others no more, and waits until none of the `nodes` does, up to
+    /// `limit`. True if none does.
+    ///
+    /// # Errors
+    /// [`RendezvousError::Folder`].
+    pub fn done(&self, nodes: usize, limit: Duration) -> Result<bool, RendezvousError> {
+        let done = self.folder.join(format!("{DONE}{}", self.address));
+        File::create(done).map_err(|source| self.failed(source))?;
+        Ok(self.wait_for(DONE, nodes, limit)?.len() >= nodes)
+    }
+
+    fn wait_for(
+        &self,
+        prefix: &str,
+        nodes: usize,
+        limit: Duration,
+    ) -> Result<Vec<String>, RendezvousError> {
+        let deadline = Instant::now() + limit;
+        loop {
+            let found = self.names(prefix).map_err(|source| self.failed(source))?;
+            let left = deadline.saturating_duration_since(Instant::now());
+            if found.len() >= nodes || left.is_zero() {
+                return Ok(found);
+            }
+            std::thread::sleep(LOOK.min(left));
+        }
+    }
+
+    fn names(&self, prefix: &str) -> io::Result<Vec<String>> {
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(&self.folder)? {
+            let name = entry?.file_name();
+            let name = name.to_str().and_then(|name| name.strip_prefix(prefix));
+            names.extend(name.map(str::to_owned));
+        }
+        names.sort_unstable();
+        Ok(names)
+    }
+
+    fn failed(&self, source: io::Error) -> RendezvousError {
+        RendezvousError::Folder {
+            folder: self.folder.display().to_string(),
+            source,
+        }
+    }
+}
+
+impl Drop for Rendezvous {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_file(self.folder.join(format!("{HERE}{}", self.address)));
+        // What says that one is done stays for those who wait for it. The last one clears up.
+        if self.names(HERE).is_ok_and(|here| here.is_empty()) {
+            let _ = std::fs::remove_dir_all(&self.folder);
+        }
+    }
+}
+
+fn make_folder(folder: &Path) -> io::Result<()> {
+    DirBuilder::new()
+        .recursive(true)
+        .mode(0o700)
+        .create(folder)?;
+    let owner = std::fs::metadata(folder)?.uid();
+    let user = rustix::process::geteuid().as_raw();
+    if owner != user {
+        let message = format!("it belongs to user {owner}, this is user {user}");
+        return Err(io::Error::new(io::ErrorKind::PermissionDenied, message));
+    }
+    Ok(())
+}
+
+/// Makes a file with a random secret that only this user can read, unless there is one. Of several
+/// that do it at once, on whichever nodes, one wins.
+///
+/// # Errors
+/// The system's.
+pub fn make_secret(path: &Path) -> io::Result<()> {
+    if path.exists() {
+        return Ok(());
+    }
+    let mut random = [0; SECRET_BYTES];
+    File::open("/dev/urandom")?.read_exact(&mut random)?;
+    let text: String = random.iter().map(|byte| format!("{byte:02x}")).collect();
+    // Whole before it is there: a link to a file fails where there is one already.
+    let mark = &text[..16];
+    let mut name = path.as_os_str().to_owned();
+    name.push(format!(".{mark}"));
+    let partial = PathBuf::from(name);
+    let mut options = OpenOptions::new();
+    let mut file = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&partial)?;
+    let written = writeln!(file, "{text}").and_then(|()| file.sync_all());
+    let linked = written.and_then(|()| std::fs::hard_link(&partial, path));
+    let _ = std::fs::remove_file(&partial);
+    match linked {
+        Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(error),
+        _ => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    const PATIENCE: Duration = Duration::from_secs(30);
+
+    #[test]
+    fn all_nodes_come_to_the_same_members_and_secret_and_leave_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let names = ["b:2", "a:1", "c:3"];
+        let nodes: Vec<_> = std::thread::scope(|scope| {
+            let join = |name: &'static str| {
+                let folder = folder.path();
+                move || {
+                    let node = Rendezvous::join(folder, "7.0", name).unwrap();
+                    let secret = std::fs::read_to_string(node.secret().unwrap()).unwrap();
+                    let members = node.members(3, PATIENCE).unwrap();
+                    assert!(node.done(3, PATIENCE).unwrap());
+                    (node, members, secret)
+                }
+            };
+            let nodes = names.map(|name| scope.spawn(join(name)));
+            let mut nodes: Vec<_> = nodes.into_iter().map(|node| node.join().unwrap()).collect();
+            // One that has left is still known to be done.
+            nodes.pop();
+            assert!(nodes[0].0.done(3, Duration::ZERO).unwrap());
+            nodes
+        });
+        for (_, members, secret) in &nodes {
+            assert_eq!(*members, ["a:1", "b:2", "c:3"]);
+            assert_eq!((secret, secret.trim().len()), (&nodes[0].2, 64));
+        }
+        let job = folder.path().join("forebay-7.0");
+        let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
+        assert_eq!((mode(&job), mode(&job.join("secret"))), (0o700, 0o600));
+        drop(nodes);
+        assert!(!job.exists());
+    }
+
+    #[test]
+    fn who_does_not_come_and_who_is_too_many_is_told() {
+        let folder = tempfile::tempdir().unwrap();
+        let first = Rendezvous::join(folder.path(), "1", "a:1").unwrap();
+        let missing = first.members(2, Duration::from_millis(10)).unwrap_err();
+        assert!(missing.to_string().starts_with("only 1 of 2 nodes came"));
+        assert!(!first.done(2, Duration::from_millis(10)).unwrap());
+        let _second = Rendezvous::join(folder.path(), "1", "b:1").unwrap();
+        let many = first.members(1, PATIENCE).unwrap_err();
+        assert!(matches!(many, RendezvousError::TooMany { found: 2, .. }));
+        let nowhere = Rendezvous::join(Path::new("/proc/none"), "1", "a:1").unwrap_err();
+        assert!(nowhere.to_string().contains("/proc/none"), "{nowhere}");
+    }
+
+    #[test]
+    fn a_secret_that_is_there_is_kept() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("secret");
+        std::fs::write(&path, "mine").unwrap();
+        make_secret(&path).unwrap();
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "mine");
+    }
+}
