@@ -29,6 +29,7 @@ _HEADER_BYTES = 4096
 _TAKEN_AT = 64
 _YIELDS_UNTIL_AT = 72
 _STAGED_AT = 80
+_UNREAD_AT = 88
 _GIVEN_UP = (1 << 64) - 1
 # The daemon believes no longer a time.
 _LONGEST_YIELD_S = 60.0
@@ -63,6 +64,10 @@ class Plan:
     def yield_until(self, monotonic_ns: int) -> None:
         """Let staging pause until then, or go on at once with 0."""
         self._write(_YIELDS_UNTIL_AT, monotonic_ns)
+
+    def may_be_unread(self, entries: int) -> None:
+        """Note how many of those handed out may not have been read yet."""
+        self._write(_UNREAD_AT, entries)
 
     @property
     def staged(self) -> int:
@@ -178,6 +183,7 @@ class Announced:
         self._process = os.getpid()
         self._pause = _LOOK_S
         self._look_at = 0.0
+        self._unread = 0
         self.plan: Plan | None = None
         self._link: int | None = None
         self._announce(0)
@@ -193,6 +199,15 @@ class Announced:
             else:
                 self._announce(taken)
 
+    def may_be_unread(self, entries: int) -> None:
+        """So many of the entries handed out last may not have been read yet: a loader's read-ahead.
+
+        Until they are, their blocks are needed in this epoch and are not evicted as done with.
+        """
+        self._unread = entries
+        if self.plan is not None:
+            self.plan.may_be_unread(entries)
+
     def close(self) -> None:
         """The daemon need not follow any more."""
         if self.plan is not None:
@@ -205,6 +220,7 @@ class Announced:
         try:
             plans.append(write_plan(self._dataset, self._order, **self._about))
             plans[0].take(taken)
+            plans[0].may_be_unread(self._unread)
             if self._following is not None:
                 about = {**self._about, "epoch": self._about["epoch"] + 1}
                 plans.append(write_plan(self._dataset, self._following(), **about))

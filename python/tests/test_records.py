@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import struct
 from collections import defaultdict
 from pathlib import Path
 from types import SimpleNamespace
@@ -120,6 +121,18 @@ def test_a_loop_that_ends_early_leaves_what_it_had(
     found = read(tmp_path / "records")
     assert len(found["iteration"]) == 3
     assert found["epoch"] == []
+
+
+def test_the_daemon_is_told_how_far_the_workers_may_be_behind(node: Node, files: World) -> None:
+    dataset = fb.Dataset(node.open(files.index))
+    sampler = fb.Sampler(dataset, rank=0, world_size=1)
+    loader = fb.DataLoader(dataset, sampler=sampler, batch_size=BATCH, **workers("fork"))
+    batches = iter(loader)
+    announced = loader._announced()
+    assert announced is not None and announced.plan is not None
+    (unread,) = struct.unpack_from("<Q", announced.plan._map, 88)
+    assert unread == (2 * 2 + 1) * BATCH
+    assert len(list(batches)) == SAMPLES // BATCH
 
 
 def test_the_collate_function_is_left_as_it_was(node: Node, files: World, tmp_path: Path) -> None:

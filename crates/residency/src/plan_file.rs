@@ -23,6 +23,8 @@ const TAKEN_AT: u64 = 64;
 const YIELDS_UNTIL_AT: u64 = 72;
 /// Up to where the daemon has staged, which the daemon writes.
 const STAGED_AT: u64 = 80;
+/// How many of the entries handed out may not have been read yet, which the sampler's process writes.
+const UNREAD_AT: u64 = 88;
 /// Longest time for which reads ahead of need yield on a plan's word. A later end is a clock gone
 /// wrong.
 const LONGEST_YIELD: Duration = Duration::from_secs(60);
@@ -48,6 +50,8 @@ pub enum PlanFileError {
 pub struct Place {
     /// Entries that it has handed out.
     pub taken: u64,
+    /// How many of them may not have been read yet.
+    pub unread: u64,
     /// Whether reads ahead of need are asked to yield now, as in the phase of a training step that
     /// uses the fabric.
     pub yields: bool,
@@ -121,16 +125,18 @@ impl PlanFile {
 
     /// Where the sampler is; `None` once it has given the plan up.
     pub fn place(&self) -> io::Result<Option<Place>> {
-        let mut bytes = [0; 16];
+        let mut bytes = [0; (UNREAD_AT + 8 - TAKEN_AT) as usize];
         self.file.read_exact_at(&mut bytes, TAKEN_AT)?;
-        let taken = u64_at(&bytes, 0);
-        let until = u64_at(&bytes, (YIELDS_UNTIL_AT - TAKEN_AT) as usize);
+        let word = |at: u64| u64_at(&bytes, (at - TAKEN_AT) as usize);
+        let taken = word(TAKEN_AT);
+        let until = word(YIELDS_UNTIL_AT);
         let yields = until > 0
             && until
                 .checked_sub(monotonic_ns())
                 .is_some_and(|left| left <= LONGEST_YIELD.as_nanos() as u64);
         Ok((taken != GIVEN_UP).then_some(Place {
             taken: taken.min(self.entries),
+            unread: word(UNREAD_AT).min(taken),
             yields,
         }))
     }
@@ -224,8 +230,11 @@ mod tests {
     }
 
     fn at(taken: u64) -> Option<Place> {
-        let yields = false;
-        Some(Place { taken, yields })
+        Some(Place {
+            taken,
+            unread: 0,
+            yields: false,
+        })
     }
 
     #[test]
@@ -236,6 +245,16 @@ mod tests {
         assert_eq!(open(&bytes).unwrap().place().unwrap(), at(2));
         bytes[at_place].copy_from_slice(&u64::MAX.to_le_bytes());
         assert_eq!(open(&bytes).unwrap().place().unwrap(), None);
+    }
+
+    #[test]
+    fn no_more_is_unread_than_was_handed_out() {
+        for (unread, believed) in [(0, 0), (1, 1), (2, 2), (3, 2), (u64::MAX, 2)] {
+            let mut bytes = plan(4, &[1, 2], 7 << 64 | 9);
+            bytes[88..96].copy_from_slice(&unread.to_le_bytes());
+            let place = open(&bytes).unwrap().place().unwrap().unwrap();
+            assert_eq!((place.taken, place.unread), (2, believed));
+        }
     }
 
     #[test]

@@ -20,7 +20,10 @@ _VARIABLE = "FOREBAY_RECORDS"
 
 
 class DataLoader(torch.utils.data.DataLoader[Any]):
-    """`torch.utils.data.DataLoader`, the same in all but one thing: it can leave records.
+    """`torch.utils.data.DataLoader`, the same for its user but for the records that it can leave.
+
+    It also tells the daemon how far its workers read behind the sampler, so that eviction from a
+    cache that is smaller than the data set spares what they are about to read.
 
     With `records`, or where the environment says `FOREBAY_RECORDS`, each rank writes a file of raw
     records there: for every iteration how long the trainer was blocked on the loader, who answered
@@ -49,7 +52,9 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
     def __iter__(self) -> Any:
         if self.records is None:
-            return super().__iter__()
+            batches = super().__iter__()
+            self._tell_read_ahead(self._announced())
+            return batches
         # Workers take the function along when they start; nobody else gets to see it.
         collate = self.collate_fn
         self.collate_fn = _Answering(collate)
@@ -57,12 +62,20 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
             batches = super().__iter__()
         finally:
             self.collate_fn = collate
+        announced = self._announced()
+        self._tell_read_ahead(announced)
         if self._recorder is None:
             self._recorder = _Recorder(self, self.records)
-        return self._recorder.epoch(batches, self._announced())
+        return self._recorder.epoch(batches, announced)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_recorder": None}
+
+    def _tell_read_ahead(self, announced: Announced | None) -> None:
+        """Let eviction know how far the workers' reads may be behind the sampler."""
+        if announced is not None and self.num_workers:
+            batches = self.num_workers * (self.prefetch_factor or 0) + 1
+            announced.may_be_unread(batches * (self.batch_size or 1))
 
     def _announced(self) -> Announced | None:
         """The order being handed out, if the daemon was told."""

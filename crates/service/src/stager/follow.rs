@@ -25,7 +25,7 @@ pub(crate) struct Following {
     pub(super) number: u64,
     open: OpenDataset,
     plans: Arc<Vec<PlanFile>>,
-    /// How far the sampler is, for those who ask from other threads.
+    /// How far the reads of the order are, for those who ask from other threads.
     progress: Arc<AtomicU64>,
     /// Entries of all plans that the sampler has handed out.
     taken: u64,
@@ -114,7 +114,12 @@ impl Following {
     /// Notes how far the sampler is; false if it has given the order up.
     pub(crate) fn look(&mut self, now: Instant) -> io::Result<bool> {
         let place = self.plans.first().map_or(Ok(None), PlanFile::place)?;
-        let Some(PlanPlace { taken, yields }) = place else {
+        let Some(PlanPlace {
+            taken,
+            unread,
+            yields,
+        }) = place
+        else {
             return Ok(false);
         };
         self.yields = yields;
@@ -131,7 +136,9 @@ impl Following {
             self.batches.clear();
         }
         self.taken = taken.max(self.taken);
-        self.progress.store(self.taken, Ordering::Relaxed);
+        // What a loader has asked for and not read is still needed.
+        let read = self.taken.saturating_sub(unread);
+        self.progress.store(read, Ordering::Relaxed);
         Ok(true)
     }
 

@@ -177,3 +177,15 @@ fn looking_ahead_ends_at_the_bound_of_bytes() {
     assert_eq!((following.lead(), following.ahead_bytes()), (3, 3 * BLOCK));
     assert_eq!(std::iter::from_fn(|| following.next_job()).count(), 3);
 }
+
+#[test]
+fn what_a_loader_has_not_read_counts_as_needed() {
+    let world = World::new(1 << 30);
+    let order: Vec<u64> = (0..SAMPLES).collect();
+    let (plan, file) = world.plan(&order, 0);
+    let mut following = Following::new(world.open.clone(), vec![plan]);
+    write_word(&file, 64, 10);
+    write_word(&file, 88, 4);
+    assert!(following.look(Instant::now()).unwrap());
+    assert_eq!(get(following.progress()), 6);
+}
