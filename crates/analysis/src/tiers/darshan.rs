@@ -197,6 +197,12 @@ impl Classifier {
         Ok(())
     }
 
+    /// What was found missing in the logs so far, in sentences.
+    #[must_use]
+    pub fn warnings(&self) -> &[String] {
+        &self.found.warnings
+    }
+
     /// The table of all logs.
     ///
     /// # Errors
@@ -212,7 +218,7 @@ impl Classifier {
         if grouped.placed == 0 && !self.options.windows.is_empty() {
             return Err(ClassifyError::NothingInEpochs);
         }
-        let warnings = self.warnings(&grouped);
+        let warnings = self.all_warnings(&grouped);
         let versions: BTreeSet<String> = self
             .profiles
             .iter()
@@ -254,7 +260,7 @@ impl Classifier {
         })
     }
 
-    fn warnings(&self, grouped: &group::Grouped) -> Vec<String> {
+    fn all_warnings(&self, grouped: &group::Grouped) -> Vec<String> {
         let mut warnings = self.found.warnings.clone();
         let met = self.options.prefixes.all().iter().zip(&self.found.met);
         for ((prefix, _), _) in met.filter(|(_, met)| **met == 0) {

@@ -134,7 +134,14 @@ impl Input {
             let log = logs::read_if_log(path)?.ok_or_else(|| mixed(path))?;
             classifier.add(&name(path), &log).map_err(refused)?;
         }
-        let found = classifier.finish().map_err(refused)?;
+        // A log that is cut short may be why there is nothing to show.
+        let missing = classifier.warnings().to_vec();
+        let found = classifier.finish().map_err(|error| {
+            missing
+                .iter()
+                .for_each(|sentence| eprintln!("warning: {sentence}"));
+            refused(error)
+        })?;
         let setup = self.name.as_deref().unwrap_or_default();
         Ok(Found {
             study: Study::of_darshan(&found, &prefixes, setup, self.cache_rate),
