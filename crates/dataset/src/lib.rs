@@ -24,5 +24,5 @@ mod shard;
 pub use dtype::{ByteOrder, DType};
 pub use error::{DTypeError, DecodeError, ErrorKind, IndexError, RangeError};
 pub use geometry::{BlockSize, ByteRange};
-pub use placement::{Member, Placement, PlacementError, Region};
+pub use placement::{Member, Placement, PlacementError, Region, hash_of_members};
 pub use shard::{Fingerprint, REGION_BYTES, SegmentIndex, ShardIndex, is_store_url};

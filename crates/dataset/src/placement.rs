@@ -38,6 +38,20 @@ impl Member {
     }
 }
 
+/// What a list of members hashes to, in whatever order they are named. Nodes with the same list
+/// come to the same owners.
+pub fn hash_of_members(members: &[Member]) -> u64 {
+    let mut members: Vec<&Member> = members.iter().collect();
+    members.sort_unstable_by(|a, b| a.name.cmp(&b.name));
+    let mut bytes = Vec::new();
+    for member in members {
+        bytes.extend_from_slice(member.name.as_bytes());
+        bytes.push(0);
+        bytes.extend_from_slice(&member.weight.get().to_le_bytes());
+    }
+    xxh3_64(&bytes)
+}
+
 /// A part of a shard that has one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Region {

@@ -353,6 +353,24 @@ fn one_with_another_secret_is_no_member() {
 }
 
 #[test]
+fn one_with_another_list_of_members_is_none() {
+    let cluster = Cluster::new(2);
+    let _first = cluster.start(0, &[]);
+    let more = format!("{},127.9.9.9:1", cluster.names.join(","));
+    let _second = cluster.start(1, &[("FOREBAY_MEMBERS", &more)]);
+    eventually("it is said why", || {
+        let reason = status(cluster.cache(0))["members"][1]["reason"].clone();
+        reason
+            .as_str()
+            .unwrap_or("")
+            .contains("list of members is another one")
+    });
+    cluster
+        .client(0)
+        .stage_and_read(range(cluster.owned_by(1), 0, BLOCK));
+}
+
+#[test]
 fn a_stopped_owner_costs_time_and_is_taken_back() {
     let cluster = Cluster::new(2);
     let impatient = [("FOREBAY_PEER_SILENCE_MS", "500")];

@@ -28,6 +28,7 @@ fn plan(address: String) -> CallerPlan {
         hello: Hello {
             from: "a".to_owned(),
             to: "b".to_owned(),
+            members: 7,
         },
         secret: secret(TEXT),
         socket: SocketPlan { dscp: Some(10) },

@@ -63,6 +63,9 @@ pub struct Hello {
     pub from: String,
     /// Name of the member that it takes the other for.
     pub to: String,
+    /// What the list of members hashes to: with another list, each could wait for the other to be
+    /// the owner.
+    pub members: u64,
 }
 
 impl Hello {
@@ -72,6 +75,7 @@ impl Hello {
     /// Its bytes. A name that is too long for [`Self::MAX_BYTES`] is cut, and so refused.
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Vec::new();
+        out.extend_from_slice(&self.members.to_le_bytes());
         put_text(&mut out, &self.from);
         put_text(&mut out, &self.to);
         out.truncate(Self::MAX_BYTES);
@@ -84,9 +88,10 @@ impl Hello {
     /// [`WireError`] if it is none.
     pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
         let mut take = Take(bytes);
+        let members = take.u64()?;
         let (from, to) = (take.text()?, take.text()?);
         take.end()?;
-        Ok(Self { from, to })
+        Ok(Self { from, to, members })
     }
 }
 

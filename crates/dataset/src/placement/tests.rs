@@ -115,6 +115,21 @@ fn the_logarithm_is_one() {
 }
 
 #[test]
+fn lists_of_members_that_differ_hash_differently() {
+    let members = nodes(3);
+    let hash = hash_of_members(&members);
+    assert_eq!(hash, GOLDEN_HASH, "raise the version of the protocol");
+    let reversed: Vec<Member> = members.iter().rev().cloned().collect();
+    assert_eq!(hash_of_members(&reversed), hash);
+    assert_ne!(hash_of_members(&members[..2]), hash);
+    let mut heavy = members;
+    heavy[1].weight = NonZeroU32::new(2).unwrap();
+    assert_ne!(hash_of_members(&heavy), hash);
+}
+
+const GOLDEN_HASH: u64 = 13_086_300_102_608_950_918;
+
+#[test]
 fn what_cannot_be_placed_is_refused() {
     let place = |lens: &[u64], members: &[Member]| {
         Placement::new(0, lens.iter().copied(), members).unwrap_err()

@@ -88,7 +88,7 @@ impl Owners {
             asked: Vec::new(),
             landed_bytes: Arc::default(),
         };
-        fetch.ask(self.wants(open, jobs));
+        fetch.ask(self.wants(open, jobs, fetch.until));
         while !fetch.asked.is_empty() && Instant::now() < fetch.until {
             fetch.wait();
         }
@@ -99,7 +99,7 @@ impl Owners {
     }
 
     /// The jobs that are another's first of all, cut where owners change.
-    fn wants(&self, open: &OpenDataset, jobs: &[Job]) -> Vec<Want> {
+    fn wants(&self, open: &OpenDataset, jobs: &[Job], until: Instant) -> Vec<Want> {
         let region_blocks = REGION_BYTES / u64::from(open.dataset.index().block_size().bytes());
         let mut orders: HashMap<Region, Vec<usize>> = HashMap::new();
         let mut wants = Vec::new();
@@ -113,7 +113,7 @@ impl Owners {
                     shard: job.shard,
                     number,
                 };
-                let order = (orders.entry(region)).or_insert_with(|| self.order(region));
+                let order = (orders.entry(region)).or_insert_with(|| self.order(region, until));
                 if !order.is_empty() {
                     wants.push(Want {
                         job: Job {
@@ -130,26 +130,26 @@ impl Owners {
     }
 
     /// Members before this node in the region's order that can be asked, the last first.
-    fn order(&self, region: Region) -> Vec<usize> {
+    fn order(&self, region: Region, until: Instant) -> Vec<usize> {
         let me = self.peers.plan.me;
         let before_me = (self.placement.order(region).into_iter()).take_while(|each| *each != me);
         let mut order: Vec<usize> = before_me
-            .filter(|member| self.is_reached(*member))
+            .filter(|member| self.is_reached(*member, until))
             .take(TRIES)
             .collect();
         order.reverse();
         order
     }
 
-    fn is_reached(&self, member: usize) -> bool {
+    fn is_reached(&self, member: usize, until: Instant) -> bool {
         let Some(peer) = self.peers.peer(member) else {
             return false;
         };
         match peer.caller.state() {
             LinkState::Up => true,
             LinkState::Connecting => {
-                let deadline = Instant::now() + FIRST_REACH;
-                peer.caller.wait_for_first(deadline)
+                let first = Instant::now() + FIRST_REACH;
+                peer.caller.wait_for_first(first.min(until))
             }
             LinkState::Down { .. } => false,
         }

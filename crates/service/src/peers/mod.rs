@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use forebay_cache::Ownership;
-use forebay_dataset::{Placement, Region, ShardIndex};
+use forebay_dataset::{Placement, Region, ShardIndex, hash_of_members};
 use forebay_origin::IndexFile;
 use forebay_transport::{Caller, CallerPlan, LinkState, Secret};
 use forebay_wire::Hello;
@@ -75,6 +75,7 @@ impl Peers {
             let hello = Hello {
                 from: plan.name().to_owned(),
                 to: name.to_owned(),
+                members: hash_of_members(&plan.members),
             };
             let caller = Caller::start(CallerPlan {
                 address: name.to_owned(),

@@ -7,8 +7,8 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use forebay_cache::{Job, jobs};
-use forebay_dataset::{ByteRange, ErrorKind, Fingerprint, ShardIndex};
+use forebay_cache::{Job, Lent, jobs};
+use forebay_dataset::{ByteRange, ErrorKind, Fingerprint, ShardIndex, hash_of_members};
 use forebay_transport::{LinkError, LinkReader, LinkWriter, Listening, accept};
 use forebay_wire::{Answer, Ask, BlockRun, Hello};
 
@@ -132,6 +132,9 @@ fn serve_member(
         if !names.any(|name| *name == hello.from) {
             return Err(format!("`{}` is no member of this job", hello.from));
         }
+        if hello.members != hash_of_members(&plan.members) {
+            return Err("the list of members is another one here".to_owned());
+        }
         Ok(())
     };
     let proved = accept(
@@ -175,9 +178,10 @@ fn answer_all(
                 index,
                 root,
             } => {
-                let (node, peers, answering) = (node.clone(), peers.clone(), writer.clone());
-                later(&node.clone(), writer, id, move || {
-                    let opened = open_exported(&node, &peers, generation, &index, root.as_deref());
+                let (opener, peers, answering) = (node.clone(), peers.clone(), writer.clone());
+                later(node, writer, id, move || {
+                    let opened =
+                        open_exported(&opener, &peers, generation, &index, root.as_deref());
                     let answer = match opened {
                         Ok(()) => Answer::Opened { id },
                         Err(refusal) => refusal.into_answer(id),
@@ -194,21 +198,32 @@ fn answer_all(
                 let wait = Duration::from_millis(deadline_ms.into()).min(LONGEST_WAIT);
                 let deadline = Instant::now() + wait;
                 match Wanted::check(peers, generation, runs) {
+                    Ok(wanted) => answer_fetch(node, writer, id, wanted, deadline)?,
                     Err(refusal) => writer.send(&refusal.into_answer(id).encode())?,
-                    Ok(wanted) if wanted.is_resident(node) => wanted.send(node, writer, id)?,
-                    Ok(wanted) => {
-                        let (node, answering) = (node.clone(), writer.clone());
-                        later(&node.clone(), writer, id, move || {
-                            match wanted.fill(&node, deadline) {
-                                Ok(()) => wanted.send(&node, &answering, id),
-                                Err(refusal) => answering.send(&refusal.into_answer(id).encode()),
-                            }
-                        })?;
-                    }
                 }
             }
         }
     }
+}
+
+/// Sends at once what is resident, and the rest once it is.
+fn answer_fetch(
+    node: &Arc<Node>,
+    writer: &Arc<LinkWriter>,
+    id: u64,
+    wanted: Wanted,
+    deadline: Instant,
+) -> io::Result<()> {
+    if wanted.is_resident(node) {
+        return wanted.send(node, writer, id);
+    }
+    let (filler, answering) = (node.clone(), writer.clone());
+    later(node, writer, id, move || {
+        match wanted.fill(&filler, deadline) {
+            Ok(()) => wanted.send(&filler, &answering, id),
+            Err(refusal) => answering.send(&refusal.into_answer(id).encode()),
+        }
+    })
 }
 
 /// Answers on another thread, so that the link's own can go on; refuses if too much waits already.
@@ -310,6 +325,20 @@ impl Wanted {
         Ok(())
     }
 
+    /// The device did not give what the map promised: the next who asks must not meet it again.
+    fn distrust(&self, node: &Node, shard: ShardIndex, lent: &Lent, error: &io::Error) {
+        let is_devices = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
+        if let Some(range) = ByteRange::new(lent.offset(), lent.len())
+            .ok()
+            .filter(|_| is_devices)
+        {
+            let _ = node
+                .readers
+                .cache()
+                .distrust(&self.open.dataset, shard, range);
+        }
+    }
+
     fn send(&self, node: &Node, writer: &LinkWriter, id: u64) -> io::Result<()> {
         let mut complete = true;
         for (shard, blocks) in &self.runs {
@@ -329,7 +358,9 @@ impl Wanted {
                     body_len: lent.len() as u32,
                     checksums: lent.checksums().to_vec(),
                 };
-                writer.send_file(&blocks.encode(), lent.file(), lent.offset(), lent.len())?;
+                let sent =
+                    writer.send_file(&blocks.encode(), lent.file(), lent.offset(), lent.len());
+                sent.inspect_err(|error| self.distrust(node, *shard, &lent, error))?;
                 at += lent.checksums().len() as u64;
             }
         }

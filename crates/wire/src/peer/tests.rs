@@ -187,11 +187,13 @@ fn a_hello_keeps_its_names_and_one_that_is_too_long_is_refused() {
     let hello = Hello {
         from: "a:1".to_owned(),
         to: "b:2".to_owned(),
+        members: 7,
     };
     assert_eq!(Hello::decode(&hello.encode()), Ok(hello));
     let long = Hello {
         from: "a".repeat(Hello::MAX_BYTES),
         to: String::new(),
+        members: 7,
     };
     assert!(Hello::decode(&long.encode()).is_err());
 }
