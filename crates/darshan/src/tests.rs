@@ -1,6 +1,8 @@
 //! Logs of every version, order and compression; logs that are cut, damaged or hostile.
 #![allow(clippy::unwrap_used, reason = "a test ends where a step of it fails")]
 
+use std::sync::LazyLock;
+
 use proptest::prelude::*;
 
 use super::*;
@@ -371,6 +373,9 @@ fn counts_that_lie_cost_nothing() {
     assert_eq!(log.modules[0].state, ModuleState::Skipped);
 }
 
+/// The bytes of 24 logs of one run of DLIO.
+static REAL_LOGS: LazyLock<Vec<Vec<u8>>> = LazyLock::new(real_logs);
+
 fn real_logs() -> Vec<Vec<u8>> {
     let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/logs");
     let mut paths: Vec<_> = std::fs::read_dir(folder)
@@ -384,13 +389,12 @@ fn real_logs() -> Vec<Vec<u8>> {
         .collect()
 }
 
-/// 24 logs of one run of DLIO: each of 168 files was opened by one process, five times.
+/// Each of 168 files was opened by one process, five times.
 #[test]
 fn real_logs_are_read_whole() {
     let mut opens = std::collections::BTreeMap::new();
-    let logs = real_logs();
-    assert_eq!(logs.len(), 24);
-    for bytes in &logs {
+    assert_eq!(REAL_LOGS.len(), 24);
+    for bytes in REAL_LOGS.iter() {
         let log = Log::read(bytes).unwrap();
         assert_eq!(log.faults, []);
         assert_eq!(log.job.metadata("lib_ver"), Some("3.4.6"));
@@ -408,15 +412,52 @@ fn real_logs_are_read_whole() {
     assert!(opens.values().all(|opens| *opens == 5));
 }
 
+/// A log of every module that is read, without compression: damage reaches every decoder.
+fn everything() -> Vec<u8> {
+    let writer = Writer::new(Version::V341, ByteOrder::Little, Compression::None);
+    let words = || Words::new(ByteOrder::Little);
+    let stdio = words().u64(9).i64s(0..15).f64s([0.25; 15]);
+    let lustre = words()
+        .u64(7)
+        .i64s([0, 1, 2])
+        .i64s([1 << 20, 2, 0, 0, 0, -1, 0]);
+    let traced = words().u64(7).i64s([0, -1]).text("node17", 64).i64s([1, 1]);
+    let segments =
+        |words: Words| (0..2).fold(words, |w, n| w.i64s([n, 8]).f64s([0.5, 0.75]).u64(7));
+    writer
+        .module(1, 4, posix(posix(words(), 7), 9))
+        .module(9, 2, stdio)
+        .module(8, 2, lustre.text("flash", 16).i64s([4, 5]))
+        .module(10, 2, segments(traced))
+        .module(
+            15,
+            1,
+            words()
+                .u64(7)
+                .i64s([0])
+                .f64s([0.8])
+                .i64s([2, 0, 0, 1, 2, 3, 4]),
+        )
+        .build()
+}
+
+#[test]
+fn a_log_of_everything_is_read_whole() {
+    let log = Log::read(&everything()).unwrap();
+    assert_eq!(log.faults, []);
+    assert!(log.modules.iter().all(|module| module.records > 0));
+    assert_eq!(log.modules.len(), 5);
+}
+
 proptest! {
     #[test]
     fn damage_never_panics_and_never_makes_records(
-        which in 0usize..24,
+        which in 0usize..48,
         changes in prop::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 1..8),
         cut in any::<prop::sample::Index>(),
         is_cut in any::<bool>(),
     ) {
-        let mut bytes = real_logs().swap_remove(which);
+        let mut bytes = REAL_LOGS.get(which).cloned().unwrap_or_else(everything);
         for (place, byte) in changes {
             let place = place.index(bytes.len());
             bytes[place] = byte;
