@@ -6,8 +6,8 @@ use std::time::Duration;
 
 /// Reads that a judgement is made from.
 const KEPT: usize = 512;
-/// Reads before there is a judgement.
-const ENOUGH: usize = 64;
+/// Reads before there is a judgement: as few as will do, since the first batch of a run needs it.
+const ENOUGH: usize = 24;
 /// Reads between two judgements.
 const EVERY: usize = 32;
 /// An origin whose median read takes longer is worth a hand-over to another thread; so is one of
@@ -43,7 +43,7 @@ impl Pace {
         }
         recent.next = (recent.next + 1) % KEPT;
         recent.since += 1;
-        if recent.since >= EVERY {
+        if recent.since >= EVERY || recent.times.len() == ENOUGH {
             recent.judge();
         }
     }
@@ -116,6 +116,7 @@ mod tests {
 
     #[test]
     fn few_reads_are_no_judgement() {
-        assert_eq!(noted((0..40).map(|_| 8000)).late_after(), None);
+        assert_eq!(noted((0..23).map(|_| 8000)).late_after(), None);
+        assert!(noted((0..24).map(|_| 8000)).late_after().is_some());
     }
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,9 +75,9 @@ class LookAhead(torch.utils.data.Sampler[Any]):
         order = np.fromiter(flat, dtype=np.int64, count=length)
         following = None
         if isinstance(self.sampler, Sampler):
-            following = functools.partial(self._order_of, self.sampler, self.sampler.epoch + 1)
+            following = functools.partial(_mapped, self._positions, self.sampler.following())
         announced = self._planner.begin(
-            self._mapped(order),
+            order if self._positions is None else self._positions[order],
             following,
             epoch=0,
             rank=self._rank,
@@ -86,11 +86,11 @@ class LookAhead(torch.utils.data.Sampler[Any]):
         )
         return HandedOut(drawn, sizes, announced)
 
-    def _order_of(self, sampler: Sampler, epoch: int) -> npt.NDArray[np.int64]:
-        return self._mapped(sampler.order(epoch))
 
-    def _mapped(self, order: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-        return order if self._positions is None else self._positions[order]
+def _mapped(
+    positions: npt.NDArray[np.int64] | None, order: Callable[[], npt.NDArray[np.int64]]
+) -> npt.NDArray[np.int64]:
+    return order() if positions is None else positions[order()]
 
 
 def _silence(sampler: Any) -> None:

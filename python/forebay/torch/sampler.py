@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterator, Mapping, Sized
+from collections.abc import Callable, Iterator, Mapping, Sized
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -102,16 +103,11 @@ class Sampler(torch.utils.data.Sampler[int]):
         """
         if count("start", start) > self.length:
             raise ValueError(f"`start` is {start}, but there are {self.length} samples")
-        everything = self._permutation(count("epoch", epoch))
-        share = self._share(self.length - start)
-        own = everything[start + self.rank :: self.world_size][:share]
-        if len(own) < share:
-            # Positions past the end wrap round: that is the padding from the head of the order.
-            padding = np.arange(len(own), share, dtype=np.int64)
-            positions = (start + self.rank + self.world_size * padding) % max(self.length, 1)
-            return np.concatenate([own, everything[positions]])
-        # A part of the whole order would keep all of it in memory.
-        return everything if len(own) == len(everything) else own.copy()
+        return self._orders().of(count("epoch", epoch), start)
+
+    def following(self) -> Callable[[], npt.NDArray[np.int64]]:
+        """What makes the order of the epoch after this one. It does not hold the sampler."""
+        return functools.partial(self._orders().of, self.epoch + 1)
 
     def __iter__(self) -> Iterator[int]:
         if not self._resuming:
@@ -121,8 +117,7 @@ class Sampler(torch.utils.data.Sampler[int]):
         if self._planner is None:
             return HandedOut(order, None, None)
         about = {"epoch": self.epoch, "rank": self.rank, "world_size": self.world_size}
-        following = functools.partial(self.order, self.epoch + 1)
-        announced = self._planner.begin(order, following, **about)
+        announced = self._planner.begin(order, self.following(), **about)
         return HandedOut(order, None, announced)
 
     def state_dict(self, *, consumed: int | None = None) -> dict[str, Any]:
@@ -186,6 +181,39 @@ class Sampler(torch.utils.data.Sampler[int]):
         self._start, self._resuming = state["position"], True
 
     def _share(self, samples: int) -> int:
+        return self._orders().share(samples)
+
+    def _orders(self) -> _Orders:
+        return _Orders(
+            self.length, self.seed, self.rank, self.world_size, self.shuffle, self.drop_last
+        )
+
+
+@dataclass(frozen=True)
+class _Orders:
+    """The orders of all epochs of one rank."""
+
+    length: int
+    seed: int
+    rank: int
+    world_size: int
+    shuffle: bool
+    drop_last: bool
+
+    def of(self, epoch: int, start: int = 0) -> npt.NDArray[np.int64]:
+        """Of an epoch, without the first `start` samples of all ranks."""
+        everything = self._permutation(epoch)
+        share = self.share(self.length - start)
+        own = everything[start + self.rank :: self.world_size][:share]
+        if len(own) < share:
+            # Positions past the end wrap round: that is the padding from the head of the order.
+            padding = np.arange(len(own), share, dtype=np.int64)
+            positions = (start + self.rank + self.world_size * padding) % max(self.length, 1)
+            return np.concatenate([own, everything[positions]])
+        # A part of the whole order would keep all of it in memory.
+        return everything if len(own) == len(everything) else own.copy()
+
+    def share(self, samples: int) -> int:
         """One rank's part of `samples`, padded or cut to be equal on all ranks."""
         return samples // self.world_size if self.drop_last else -(-samples // self.world_size)
 
