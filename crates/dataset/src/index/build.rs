@@ -1,6 +1,7 @@
 //! Makes an index file.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 use xxhash_rust::xxh3::xxh3_128;
 
@@ -22,8 +23,8 @@ pub struct IndexBuilder {
     pub(super) segments: Vec<SegmentRecord>,
     pub(super) shards: Vec<ShardRecord>,
     pub(super) paths: String,
-    /// Hashes of the paths, to find one that is added twice.
-    pub(super) path_hashes: HashSet<u128>,
+    /// Segments by the hashes of their paths, to find one that is added twice.
+    pub(super) paths_known: HashMap<u128, u32>,
     pub(super) layouts: Vec<ChunkLayout>,
     pub(super) grids: Vec<Grid>,
     pub(super) layout_numbers: HashMap<ChunkLayout, u32>,
@@ -74,7 +75,7 @@ impl IndexBuilder {
             segments: Vec::new(),
             shards: Vec::new(),
             paths: String::new(),
-            path_hashes: HashSet::new(),
+            paths_known: HashMap::new(),
             layouts: Vec::new(),
             grids: Vec::new(),
             layout_numbers: HashMap::new(),
@@ -112,9 +113,10 @@ impl IndexBuilder {
         if fingerprint.size > i64::MAX as u64 {
             return Err(refuse("it is larger than any file can be"));
         }
-        if !self.path_hashes.insert(xxh3_128(path.as_bytes())) {
-            return Err(refuse("it was added before"));
-        }
+        match self.paths_known.entry(xxh3_128(path.as_bytes())) {
+            Entry::Occupied(_) => return Err(refuse("it was added before")),
+            Entry::Vacant(free) => free.insert(number),
+        };
         let (shard, shard_start) = self.place(number, fingerprint.size);
         self.segments.push(SegmentRecord {
             path_start: self.paths.len() as u64,
@@ -327,7 +329,9 @@ impl IndexBuilder {
                 chunks,
             } => {
                 self.check_chunked(extent, element_size, *layout, *first_row, *rows, *chunks)?;
-                (chunks.first, *first_row, layout.0, chunks.count)
+                // A run of none is nowhere, so that the same content gives the same bytes.
+                let first = if chunks.count == 0 { 0 } else { chunks.first };
+                (first, *first_row, layout.0, chunks.count)
             }
             Storage::Value { bytes } => {
                 if bytes.len() as u64 != len {
@@ -416,7 +420,7 @@ impl IndexBuilder {
         ChunkRecord::decode(&records[chunk as usize]).grid_index
     }
 
-    fn intern_shape(&mut self, shape: &[u64]) -> Result<u32, String> {
+    pub(super) fn intern_shape(&mut self, shape: &[u64]) -> Result<u32, String> {
         if let Some(word) = self.shape_words.get(shape) {
             return Ok(*word);
         }

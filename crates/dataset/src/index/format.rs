@@ -135,22 +135,35 @@ impl Default for Header {
 impl Header {
     /// Puts the sections one after the other, and fixes checksums, file length and generation.
     pub(super) fn seal(&mut self, sections: &[&[u8]; Section::COUNT]) {
-        let mut next = self.len() as u64;
+        self.place(sections.map(|bytes| bytes.len() as u64));
         let count = self.section_count();
         for (place, bytes) in self.places[..count].iter_mut().zip(sections) {
-            place.offset = next.next_multiple_of(ALIGN);
-            place.len = bytes.len() as u64;
             place.crc32c = crc32c(bytes);
-            next = place.offset + place.len;
+        }
+        self.generation = self.generation_of(sections);
+    }
+
+    /// Puts sections of these lengths one after the other, and fixes the file length.
+    pub(super) fn place(&mut self, lens: [u64; Section::COUNT]) {
+        let mut next = self.len() as u64;
+        let count = self.section_count();
+        for (place, len) in self.places[..count].iter_mut().zip(lens) {
+            place.offset = next.next_multiple_of(ALIGN);
+            place.len = len;
+            next = place.offset + len;
         }
         self.file_len = next;
-        self.generation = self.generation_of(sections);
+    }
+
+    /// What the header says of the content: the first of what the generation is made of.
+    pub(super) fn counts(&self) -> Vec<u8> {
+        self.fixed()[32..].to_vec()
     }
 
     /// The identity of this content: hash of the counts and of every section with its length.
     pub(super) fn generation_of(&self, sections: &[&[u8]; Section::COUNT]) -> u128 {
         let mut hash = Xxh3::new();
-        hash.update(&self.fixed()[32..]);
+        hash.update(&self.counts());
         for bytes in &sections[..self.section_count()] {
             hash.update(&(bytes.len() as u64).to_le_bytes());
             hash.update(bytes);

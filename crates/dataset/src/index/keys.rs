@@ -2,6 +2,7 @@
 
 use xxhash_rust::xxh3::xxh3_64;
 
+use super::build::unindexable;
 use super::check::{MAX_EQUAL_HASHES, text_fault};
 use super::format::{Section, damaged, u64_at};
 use super::record::HashRecord;
@@ -10,6 +11,36 @@ use crate::IndexError;
 
 pub(super) fn hash(key: &str) -> u64 {
     xxh3_64(key.as_bytes())
+}
+
+/// Fails if two samples have one key, or too many keys one hash. `hashes` are sorted.
+pub(super) fn check_unique(
+    hashes: &[HashRecord],
+    key: impl Fn(u64) -> Result<String, IndexError>,
+) -> Result<(), IndexError> {
+    for equal in hashes.chunk_by(|a, b| a.hash == b.hash) {
+        if equal.len() == 1 {
+            continue;
+        }
+        let keys = equal
+            .iter()
+            .map(|found| Ok((key(found.sample)?, found.sample)));
+        let mut same: Vec<(String, u64)> = keys.collect::<Result<_, IndexError>>()?;
+        same.sort_unstable();
+        if let Some(pair) = same.windows(2).find(|pair| pair[0].0 == pair[1].0) {
+            return Err(unindexable(
+                format!("key `{}`", pair[0].0),
+                format!("samples {} and {} both have it", pair[0].1, pair[1].1),
+            ));
+        }
+        if equal.len() > MAX_EQUAL_HASHES {
+            return Err(unindexable(
+                format!("key `{}`", same[0].0),
+                "over 64 keys share its hash",
+            ));
+        }
+    }
+    Ok(())
 }
 
 impl<'a> View<'a> {

@@ -5,6 +5,7 @@
 
 mod build;
 pub(crate) mod check;
+mod compose;
 mod filter;
 mod format;
 mod keys;
@@ -12,6 +13,7 @@ mod layouts;
 mod read;
 mod record;
 mod sample;
+mod sections;
 mod shape;
 mod tables;
 mod verify;
@@ -19,6 +21,7 @@ mod view;
 mod write;
 
 pub use build::IndexBuilder;
+pub use compose::{Part, Pick, Picks, compose};
 pub use filter::{Bitshuffle, BitshuffleCodec, Filter, Member, NBit, ScaleOffset, Szip};
 pub use read::{Index, Segment};
 pub use sample::{Chunk, Chunks, Field, Sample};

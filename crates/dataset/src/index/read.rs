@@ -219,7 +219,7 @@ impl<B: AsRef<[u8]>> Index<B> {
         }
     }
 
-    fn view(&self) -> View<'_> {
+    pub(super) fn view(&self) -> View<'_> {
         View {
             bytes: self.bytes.as_ref(),
             head: &self.head,

@@ -1,6 +1,7 @@
 //! Fixed-width records, little-endian.
 
 use super::format::{u32_at, u64_at};
+use crate::Fingerprint;
 
 /// `layout` of a field that is stored contiguously.
 pub(super) const CONTIGUOUS: u32 = u32::MAX;
@@ -21,6 +22,14 @@ pub(super) struct SegmentRecord {
 
 impl SegmentRecord {
     pub(super) const LEN: usize = 48;
+
+    pub(super) const fn fingerprint(&self) -> Fingerprint {
+        Fingerprint {
+            size: self.size,
+            mtime_ns: self.mtime_ns,
+            inode: self.inode,
+        }
+    }
 
     pub(super) fn encode(&self) -> [u8; Self::LEN] {
         let mut out = [0; Self::LEN];

@@ -8,7 +8,7 @@ use super::record::{CONTIGUOUS, ChunkRecord, FieldRecord, SegmentRecord, ShardRe
 use super::sample::{Chunks, Field};
 use super::shape::Shape;
 use super::{ChunkLayout, FieldSpec};
-use crate::{ByteRange, Fingerprint, IndexError, SegmentIndex, ShardIndex};
+use crate::{ByteRange, IndexError, SegmentIndex, ShardIndex};
 
 /// What was parsed when the index was opened.
 #[derive(Debug)]
@@ -91,11 +91,7 @@ impl<'a> View<'a> {
         }
         Ok(Segment {
             path,
-            fingerprint: Fingerprint {
-                size: record.size,
-                mtime_ns: record.mtime_ns,
-                inode: record.inode,
-            },
+            fingerprint: record.fingerprint(),
             shard: ShardIndex(record.shard),
             shard_start: record.shard_start,
         })

@@ -2,8 +2,7 @@
 
 use std::io::{self, Write};
 
-use super::build::{IndexBuilder, unindexable};
-use super::check::MAX_EQUAL_HASHES;
+use super::build::IndexBuilder;
 use super::format::{ALIGN, Header, Section, VERSION, WITHOUT_VALUES};
 use super::record::{ChunkRecord, HashRecord, SegmentRecord, ShardRecord};
 use super::{keys, tables};
@@ -85,26 +84,7 @@ impl IndexBuilder {
             })
             .collect();
         hashes.sort_unstable();
-        for equal in hashes.chunk_by(|a, b| a.hash == b.hash) {
-            if equal.len() == 1 {
-                continue;
-            }
-            let mut same: Vec<(&str, u64)> =
-                equal.iter().map(|h| (key(h.sample), h.sample)).collect();
-            same.sort_unstable();
-            if let Some(pair) = same.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-                return Err(unindexable(
-                    format!("key `{}`", pair[0].0),
-                    format!("samples {} and {} both have it", pair[0].1, pair[1].1),
-                ));
-            }
-            if equal.len() > MAX_EQUAL_HASHES {
-                return Err(unindexable(
-                    format!("key `{}`", same[0].0),
-                    "over 64 keys share its hash",
-                ));
-            }
-        }
+        keys::check_unique(&hashes, |sample| Ok(key(sample).to_owned()))?;
         Ok(hashes)
     }
 }

@@ -98,13 +98,15 @@ fn with_header_crc(bytes: &mut [u8]) -> Result<Header, IndexError> {
 
 #[test]
 fn every_changed_byte_is_found() {
-    [small(), valued()].map(bytes_of).map(changes_are_found);
+    for whole in [small(), valued()].map(bytes_of) {
+        changes_are_found(&whole);
+    }
 }
 
-fn changes_are_found(whole: Vec<u8>) {
+fn changes_are_found(whole: &[u8]) {
     for at in 0..whole.len() {
         for flip in [0x01, 0x80, 0xff] {
-            let mut bytes = whole.clone();
+            let mut bytes = whole.to_vec();
             bytes[at] ^= flip;
             let Ok(index) = Index::parse(bytes) else {
                 continue;
@@ -120,13 +122,15 @@ fn changes_are_found(whole: Vec<u8>) {
 
 #[test]
 fn every_changed_byte_behind_a_right_checksum_is_harmless() {
-    [small(), valued()].map(bytes_of).map(changes_are_harmless);
+    for whole in [small(), valued()].map(bytes_of) {
+        changes_are_harmless(&whole);
+    }
 }
 
-fn changes_are_harmless(whole: Vec<u8>) {
+fn changes_are_harmless(whole: &[u8]) {
     for at in 0..whole.len() {
         for value in [0x00, 0x01, 0x7f, 0x80, 0xff, whole[at].wrapping_add(1)] {
-            let mut bytes = whole.clone();
+            let mut bytes = whole.to_vec();
             bytes[at] = value;
             reseal(&mut bytes);
             if let Ok(index) = Index::parse(bytes) {
@@ -138,18 +142,18 @@ fn changes_are_harmless(whole: Vec<u8>) {
 
 #[test]
 fn every_truncation_and_extension_is_refused() {
-    [small(), valued()]
-        .map(bytes_of)
-        .map(other_lengths_are_refused);
+    for whole in [small(), valued()].map(bytes_of) {
+        other_lengths_are_refused(&whole);
+    }
 }
 
-fn other_lengths_are_refused(whole: Vec<u8>) {
+fn other_lengths_are_refused(whole: &[u8]) {
     for len in 0..whole.len() {
         let refused = Index::parse(&whole[..len]).unwrap_err();
         let not_ours = matches!(refused, IndexError::NotAnIndex { .. });
         assert_eq!(not_ours, len < 8, "{len}: {refused}");
     }
-    let longer = [&whole[..], &[0]].concat();
+    let longer = [whole, &[0]].concat();
     assert!(matches!(Index::parse(longer), Err(IndexError::Damaged(_))));
 }
 

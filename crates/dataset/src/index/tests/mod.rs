@@ -1,6 +1,7 @@
 //! Index files from the outside: what was put in comes out, and damage is named.
 
 mod builder;
+mod compose;
 mod damage;
 mod golden;
 mod model;

@@ -9,8 +9,8 @@ use super::*;
 const FILE: u64 = 1 << 20;
 
 #[derive(Clone, Debug)]
-struct Input {
-    fields: Vec<FieldSpec>,
+pub(super) struct Input {
+    pub(super) fields: Vec<FieldSpec>,
     samples: Vec<Vec<FieldExtent>>,
     segments: Vec<u64>,
     layouts: Vec<ChunkLayout>,
@@ -46,7 +46,7 @@ fn chunked() -> impl Strategy<Value = (ChunkLayout, u64, u64, bool)> {
 }
 
 #[derive(Clone, Debug)]
-enum Draft {
+pub(super) enum Draft {
     Contiguous(Vec<u64>, u64),
     Value(Vec<u64>, u8),
     Chunked(ChunkLayout, u64, u64, bool),
@@ -61,7 +61,7 @@ fn draft() -> impl Strategy<Value = (usize, Draft)> {
     (any::<usize>(), prop_oneof![contiguous, chunked, value])
 }
 
-type Case = (
+pub(super) type Case = (
     Vec<&'static str>,
     Vec<Vec<(usize, Draft)>>,
     Vec<u64>,
@@ -69,7 +69,7 @@ type Case = (
     bool,
 );
 
-fn case() -> impl Strategy<Value = Case> {
+pub(super) fn case() -> impl Strategy<Value = Case> {
     let dtypes = prop::collection::vec(dtype(), 1..4);
     dtypes.prop_flat_map(|dtypes| {
         let sample = prop::collection::vec(draft(), dtypes.len());
@@ -107,8 +107,14 @@ fn chunks_of(layout: &ChunkLayout, first_row: u64, rows: u64) -> Vec<StoredChunk
         .collect()
 }
 
-/// Builds the index and remembers what went into it.
-fn build(case: &Case) -> (Vec<u8>, Input, HashMap<u64, Vec<StoredChunk>>) {
+fn value(field: &FieldSpec, shape: Vec<u64>, byte: u8) -> (Vec<u64>, Storage) {
+    let len = shape.iter().product::<u64>() * u64::from(field.dtype.size());
+    let bytes = vec![byte; len as usize];
+    (shape, Storage::Value { bytes })
+}
+
+/// Builds the index and remembers what went into it. Samples are numbered from `first`.
+pub(super) fn build(case: &Case, first: usize) -> (Vec<u8>, Input, HashMap<u64, Vec<StoredChunk>>) {
     let (dtypes, drafts, segments, keyed, checksums) = case.clone();
     let fields: Vec<FieldSpec> = (0..)
         .zip(&dtypes)
@@ -128,12 +134,7 @@ fn build(case: &Case) -> (Vec<u8>, Input, HashMap<u64, Vec<StoredChunk>>) {
             let segment = SegmentIndex((pick % segments.len()) as u32);
             let (shape, storage) = match draft {
                 Draft::Contiguous(shape, offset) => (shape, Storage::Contiguous { offset }),
-                Draft::Value(shape, byte) => {
-                    let size = fields[extents.len()].dtype.size();
-                    let len = shape.iter().product::<u64>() * u64::from(size);
-                    let bytes = vec![byte; len as usize];
-                    (shape, Storage::Value { bytes })
-                }
+                Draft::Value(shape, byte) => value(&fields[extents.len()], shape, byte),
                 Draft::Chunked(layout, first_row, rows, row) => {
                     let number = builder.intern_layout(layout.clone()).unwrap();
                     layouts.resize(layouts.len().max(number.0 as usize + 1), layout.clone());
@@ -163,7 +164,7 @@ fn build(case: &Case) -> (Vec<u8>, Input, HashMap<u64, Vec<StoredChunk>>) {
                 storage,
             });
         }
-        let key = format!("kéy/{n}");
+        let key = format!("kéy/{}", first + n);
         let key = keyed.then_some(key.as_str());
         let crc = checksums.then_some(n as u32 * 7);
         builder.add_sample(key, &extents, crc).unwrap();
@@ -249,8 +250,8 @@ fn check_field(
 proptest! {
     #[test]
     fn an_index_says_what_was_put_in(case in case()) {
-        let (bytes, input, stored) = build(&case);
-        prop_assert_eq!(&bytes, &build(&case).0, "the same content gives the same bytes");
+        let (bytes, input, stored) = build(&case, 0);
+        prop_assert_eq!(&bytes, &build(&case, 0).0, "the same content gives the same bytes");
         let index = Index::parse(bytes).unwrap();
         index.verify().unwrap();
         prop_assert_eq!(index.len(), input.samples.len() as u64);
