@@ -1,17 +1,19 @@
-//! Puts the samples of all files together: fields, keys, joins.
+//! Makes parts of an index of what was found in files, and chooses those that are used.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use forebay_dataset::index::{FieldExtent, FieldSpec, IndexBuilder};
-use forebay_dataset::{Fingerprint, IndexError, SegmentIndex};
+use forebay_dataset::IndexError;
+use forebay_dataset::index::{FieldSpec, IndexBuilder};
 
 use crate::error::Result;
 use crate::extents::Emitter;
-use crate::files::{InputFile, Inputs};
-use crate::groups::{GroupSamples, stem};
-use crate::rows::{RowEmitter, RowSamples};
-use crate::scan::{Samples, Scanned, Schema};
-use crate::{IndexRequest, IndexerError, Progress, Stage};
+use crate::files::Inputs;
+use crate::groups::stem;
+use crate::parts::Part;
+use crate::plan::Plan;
+use crate::rows::RowEmitter;
+use crate::scan::{Samples, Scanned};
+use crate::{IndexRequest, IndexerError};
 
 /// An index that is ready to be written.
 pub(crate) struct Assembled {
@@ -31,134 +33,164 @@ pub(crate) fn in_output(request: &IndexRequest) -> impl Fn(IndexError) -> Indexe
     }
 }
 
+/// The root as it stands in the index.
+pub(crate) fn root(inputs: &Inputs) -> Result<&str> {
+    inputs.root.to_str().ok_or_else(|| {
+        IndexerError::Request(format!(
+            "the name of `{}` is not UTF-8",
+            inputs.root.display()
+        ))
+    })
+}
+
 pub(crate) fn builder(
     request: &IndexRequest,
     inputs: &Inputs,
     fields: Vec<FieldSpec>,
 ) -> Result<IndexBuilder> {
-    let Some(root) = inputs.root.to_str() else {
-        return Err(IndexerError::Request(format!(
-            "the name of `{}` is not UTF-8",
-            inputs.root.display()
-        )));
-    };
-    IndexBuilder::new(root, fields, request.block_size).map_err(in_output(request))
+    IndexBuilder::new(root(inputs)?, fields, request.block_size).map_err(in_output(request))
 }
 
-/// Makes an index of what was found in files, by `rules` rules.
-pub(crate) fn scanned(
+/// The samples of `scans` that have `fields`, in order; with `stems`, the stem of its file stands
+/// before each key.
+pub(crate) fn part(
     request: &IndexRequest,
-    inputs: &Inputs,
+    plan: &Plan<'_>,
     scans: &[Scanned],
-    rules: usize,
-    progress: &dyn Progress,
-) -> Result<Assembled> {
-    let of_rule = |rule| {
-        scans
+    fields: &[FieldSpec],
+    stems: bool,
+) -> std::result::Result<IndexBuilder, IndexError> {
+    let root = plan.inputs.root.to_string_lossy();
+    let mut builder = IndexBuilder::new(&root, fields.to_vec(), request.block_size)?;
+    let mut extents = Vec::new();
+    for scan in scans {
+        if scan
+            .samples
+            .schemas()
             .iter()
-            .filter(move |scan: &&Scanned| scan.rule == rule)
-    };
-    let mut wanted = Vec::with_capacity(rules);
-    for rule in 0..rules {
-        wanted.push(common_schema(request, inputs, of_rule(rule))?);
-    }
-    let fields = all_fields(&wanted)?;
-    let mut builder = builder(request, inputs, fields.clone())?;
-    let segments = add_segments(inputs, scans, &mut builder).map_err(in_output(request))?;
-    let total: u64 = scans
-        .iter()
-        .filter(|scan| scan.rule == 0)
-        .flat_map(|scan| scan.samples.schemas())
-        .map(|schema| schema.samples)
-        .sum();
-    progress.begin(Stage::Write, total);
-    let mut emitters = Vec::with_capacity(scans.len());
-    for scan in scans {
-        let emitter = AnyEmitter::new(scan, segments.of(inputs, scan), &mut builder);
-        emitters.push(emitter.map_err(in_output(request))?);
-    }
-    let mut writer = Writer {
-        request,
-        inputs,
-        scans,
-        wanted: &wanted,
-        emitters,
-        builder,
-        fields: Vec::new(),
-        skipped: 0,
-        progress,
-    };
-    if rules == 1 {
-        writer.single()?;
-    } else {
-        writer.joined(rules)?;
-    }
-    Ok(Assembled {
-        builder: writer.builder,
-        fields,
-        skipped: writer.skipped,
-        classes: Vec::new(),
-    })
-}
-
-/// The fields that most samples of a rule have. Without leave to skip, all have to have them.
-fn common_schema<'a>(
-    request: &IndexRequest,
-    inputs: &Inputs,
-    scans: impl Iterator<Item = &'a Scanned> + Clone,
-) -> Result<&'a [FieldSpec]> {
-    let mut counts: Vec<(&'a Schema, &'a Scanned, u64)> = Vec::new();
-    for scan in scans {
-        for schema in scan.samples.schemas() {
-            match counts
-                .iter_mut()
-                .find(|(known, ..)| known.fields == schema.fields)
-            {
-                Some((.., count)) => *count += schema.samples,
-                None => counts.push((schema, scan, schema.samples)),
+            .all(|kind| kind.fields != fields)
+        {
+            continue;
+        }
+        let name = &plan.inputs.files[scan.file].name;
+        let segment = builder.add_segment(name, scan.fingerprint)?;
+        let mut key = String::new();
+        match &scan.samples {
+            Samples::Groups(groups) => {
+                let emitter = Emitter::new(&groups.extents, segment, &mut builder)?;
+                for sample in 0..groups.len() {
+                    if groups.schemas[groups.schema(sample)].fields != fields {
+                        continue;
+                    }
+                    extents.clear();
+                    let first = groups.first_extent(sample);
+                    for at in first..first + fields.len() {
+                        emitter.emit(at, &mut builder, &mut extents)?;
+                    }
+                    key.clear();
+                    if stems {
+                        key.push_str(stem(name));
+                        key.push('/');
+                    }
+                    key.push_str(groups.key(sample));
+                    let key = (!groups.without_keys).then_some(key.as_str());
+                    builder.add_sample(key, &extents, None)?;
+                }
+            }
+            Samples::Rows(rows) => {
+                let mut emitter = RowEmitter::new(rows, segment, &mut builder)?;
+                for row in 0..rows.rows {
+                    extents.clear();
+                    emitter.emit(row, &mut builder, &mut extents)?;
+                    builder.add_sample(None, &extents, None)?;
+                }
             }
         }
     }
+    Ok(builder)
+}
+
+/// Whether two samples have one key: those of two files, since those of one cannot.
+pub(crate) fn keys_repeat(scans: &[Scanned]) -> bool {
+    let mut keys = HashSet::new();
+    scans.len() > 1
+        && scans.iter().any(|scan| match &scan.samples {
+            Samples::Groups(groups) => {
+                !groups.without_keys
+                    && (0..groups.len()).any(|sample| !keys.insert(groups.key(sample)))
+            }
+            Samples::Rows(_) => false,
+        })
+}
+
+/// The parts of one rule that are used: those with the fields that most samples have.
+pub(crate) struct Chosen<'a> {
+    pub(crate) parts: Vec<&'a Part>,
+    pub(crate) fields: Vec<FieldSpec>,
+    /// Samples with other fields.
+    pub(crate) left_out: u64,
+}
+
+/// Chooses the parts of a rule. Without leave to skip, all samples have to have the same fields.
+pub(crate) fn choose<'a>(
+    request: &IndexRequest,
+    inputs: &Inputs,
+    parts: &'a [Part],
+    rule: usize,
+) -> Result<Chosen<'a>> {
+    let mut kinds: Vec<(&'a Part, u64)> = Vec::new();
+    let of_rule = || parts.iter().filter(move |part| part.rule == rule);
+    for part in of_rule() {
+        match kinds
+            .iter_mut()
+            .find(|(known, _)| known.fields == part.fields)
+        {
+            Some((_, samples)) => *samples += part.samples,
+            None => kinds.push((part, part.samples)),
+        }
+    }
     let mut best = 0;
-    for (position, (schema, _, count)) in counts.iter().enumerate() {
+    for (position, (part, samples)) in kinds.iter().enumerate() {
         // Groups that hold nothing wanted are no samples, however many there are.
-        let rank = |schema: &Schema, count: u64| (!schema.fields.is_empty(), count);
-        let (known, _, most) = &counts[best];
-        if rank(schema, *count) > rank(known, *most) {
+        let rank = |part: &Part, samples: u64| (!part.fields.is_empty(), samples);
+        if rank(part, *samples) > rank(kinds[best].0, kinds[best].1) {
             best = position;
         }
     }
-    let Some(&(schema, scan, _)) = counts.get(best) else {
-        return Err(IndexerError::Request("no file was read".to_owned()));
+    let Some(&(part, samples)) = kinds.get(best) else {
+        return Err(IndexerError::Request(format!(
+            "there is no sample in any file of format {} below `{}`",
+            inputs.format,
+            inputs.root.display()
+        )));
     };
-    let place = |schema: &Schema, scan: &Scanned| {
-        let file = &inputs.files[scan.file];
-        format!("`{}` of `{}`", schema.example, file.path.display())
-    };
-    if schema.fields.is_empty() {
+    if part.fields.is_empty() {
         return Err(IndexerError::Request(format!(
             "{} holds no data set that is wanted: check `--sample` and `--fields`",
-            place(schema, scan)
+            part.example
         )));
     }
-    let odd = counts
+    let odd = kinds
         .iter()
-        .enumerate()
-        .find(|(position, _)| *position != best)
-        .map(|(_, (odd, odd_scan, _))| (odd, odd_scan));
-    if let Some((odd, odd_scan)) = odd
-        && !request.skip_incomplete
-    {
+        .map(|(odd, _)| odd)
+        .find(|odd| odd.fields != part.fields);
+    if let Some(odd) = odd.filter(|_| !request.skip_incomplete) {
         return Err(IndexerError::Uneven(format!(
             "samples differ in their fields: {} has {}, {} has {}; leave out what differs with \
              `--fields`, or such samples with `--skip-incomplete`",
-            place(schema, scan),
-            list(&schema.fields),
-            place(odd, odd_scan),
+            part.example,
+            list(&part.fields),
+            odd.example,
             list(&odd.fields),
         )));
     }
-    Ok(&schema.fields)
+    Ok(Chosen {
+        parts: of_rule()
+            .filter(|found| found.fields == part.fields)
+            .collect(),
+        fields: part.fields.clone(),
+        left_out: of_rule().map(|part| part.samples).sum::<u64>() - samples,
+    })
 }
 
 fn list(fields: &[FieldSpec]) -> String {
@@ -177,10 +209,13 @@ fn list(fields: &[FieldSpec]) -> String {
     names.join(", ")
 }
 
-fn all_fields(rules: &[&[FieldSpec]]) -> Result<Vec<FieldSpec>> {
+/// The fields of all groups of fields, one after another.
+pub(crate) fn all_fields<'a>(
+    groups: impl IntoIterator<Item = &'a [FieldSpec]>,
+) -> Result<Vec<FieldSpec>> {
     let mut names = HashSet::new();
     let mut fields = Vec::new();
-    for field in rules.iter().copied().flatten() {
+    for field in groups.into_iter().flatten() {
         if !names.insert(&field.name) {
             return Err(IndexerError::Request(format!(
                 "two sample rules find a field `{}`: keep one of them with `--fields`, or use one \
@@ -191,258 +226,4 @@ fn all_fields(rules: &[&[FieldSpec]]) -> Result<Vec<FieldSpec>> {
         fields.push(field.clone());
     }
     Ok(fields)
-}
-
-/// The segments of an index, by name.
-struct Segments(HashMap<String, SegmentIndex>);
-
-impl Segments {
-    /// The segment of a file, then those of the files that it leads to.
-    fn of(&self, inputs: &Inputs, scan: &Scanned) -> Vec<SegmentIndex> {
-        let own = &inputs.files[scan.file].name;
-        let others = scan.others.iter().map(|other| &other.name);
-        std::iter::once(own)
-            .chain(others)
-            .map(|name| self.0[name])
-            .collect()
-    }
-}
-
-fn add_segments(
-    inputs: &Inputs,
-    scans: &[Scanned],
-    builder: &mut IndexBuilder,
-) -> std::result::Result<Segments, IndexError> {
-    let mut files: Vec<(usize, Fingerprint)> = scans
-        .iter()
-        .map(|scan| (scan.file, scan.fingerprint))
-        .collect();
-    files.sort_unstable_by_key(|(file, _)| *file);
-    files.dedup_by_key(|(file, _)| *file);
-    let mut segments = HashMap::new();
-    for (file, fingerprint) in files {
-        let name = &inputs.files[file].name;
-        segments.insert(name.clone(), builder.add_segment(name, fingerprint)?);
-    }
-    // An input may lead to another input, and two to one file.
-    for other in scans.iter().flat_map(|scan| &scan.others) {
-        if !segments.contains_key(&other.name) {
-            let segment = builder.add_segment(&other.name, other.fingerprint)?;
-            segments.insert(other.name.clone(), segment);
-        }
-    }
-    Ok(Segments(segments))
-}
-
-enum AnyEmitter<'a> {
-    Groups(&'a GroupSamples, Emitter<'a>),
-    Rows(&'a RowSamples, RowEmitter<'a>),
-}
-
-impl<'a> AnyEmitter<'a> {
-    fn new(
-        scan: &'a Scanned,
-        segments: Vec<SegmentIndex>,
-        builder: &mut IndexBuilder,
-    ) -> std::result::Result<Self, IndexError> {
-        Ok(match &scan.samples {
-            Samples::Groups(groups) => {
-                Self::Groups(groups, Emitter::new(&groups.extents, segments, builder)?)
-            }
-            Samples::Rows(rows) => Self::Rows(rows, RowEmitter::new(rows, &segments, builder)?),
-        })
-    }
-}
-
-struct Writer<'a> {
-    request: &'a IndexRequest,
-    inputs: &'a Inputs,
-    scans: &'a [Scanned],
-    /// Fields of each rule.
-    wanted: &'a [&'a [FieldSpec]],
-    /// One for each scan.
-    emitters: Vec<AnyEmitter<'a>>,
-    builder: IndexBuilder,
-    /// Extents of the current sample.
-    fields: Vec<FieldExtent>,
-    skipped: u64,
-    progress: &'a dyn Progress,
-}
-
-/// Scan and sample, by key.
-type ByKey<'a> = HashMap<&'a str, (usize, u64)>;
-
-impl<'a> Writer<'a> {
-    /// One rule: the samples of all files in order.
-    fn single(&mut self) -> Result<()> {
-        let with_file_name = self.keys_repeat();
-        for scan in 0..self.scans.len() {
-            let stem = stem(&self.inputs.files[self.scans[scan].file].name).to_owned();
-            let count = match &self.scans[scan].samples {
-                Samples::Groups(groups) => groups.len() as u64,
-                Samples::Rows(rows) => rows.rows,
-            };
-            for sample in 0..count {
-                self.fields.clear();
-                if !self.emit(scan, sample)? {
-                    self.skipped += 1;
-                    continue;
-                }
-                let key = match &self.scans[scan].samples {
-                    Samples::Groups(groups) if groups.without_keys => None,
-                    Samples::Groups(groups) if with_file_name => {
-                        Some(format!("{stem}/{}", groups.key(sample as usize)))
-                    }
-                    Samples::Groups(groups) => Some(groups.key(sample as usize).to_owned()),
-                    Samples::Rows(_) => None,
-                };
-                self.add(key.as_deref())?;
-            }
-            self.progress.advance(count);
-        }
-        Ok(())
-    }
-
-    /// Whether two files have samples of one key.
-    fn keys_repeat(&self) -> bool {
-        if self.scans.len() < 2 {
-            return false;
-        }
-        let mut keys = HashSet::new();
-        self.scans.iter().any(|scan| match &scan.samples {
-            Samples::Groups(groups) => {
-                !groups.without_keys
-                    && (0..groups.len()).any(|sample| !keys.insert(groups.key(sample)))
-            }
-            Samples::Rows(_) => false,
-        })
-    }
-
-    /// Several rules: the samples of the first, each joined with those of the same key by the
-    /// others.
-    fn joined(&mut self, rules: usize) -> Result<()> {
-        let mut by_key: Vec<ByKey<'a>> = Vec::with_capacity(rules);
-        for rule in 0..rules {
-            by_key.push(self.keys_of(rule)?);
-        }
-        let mut matched = 0_u64;
-        let scans = self.scans;
-        for (scan, scanned) in scans.iter().enumerate() {
-            let Samples::Groups(groups) = &scanned.samples else {
-                continue;
-            };
-            if scanned.rule != 0 {
-                continue;
-            }
-            for sample in 0..groups.len() {
-                let key = groups.key(sample);
-                self.fields.clear();
-                let mut complete = self.emit(scan, sample as u64)?;
-                for (rule, keys) in by_key.iter().enumerate().skip(1) {
-                    complete &= match keys.get(key) {
-                        Some((scan, sample)) => self.emit(*scan, *sample)?,
-                        None => self.without_partner(scan, key, rule)?,
-                    };
-                }
-                if complete {
-                    self.add(Some(key))?;
-                    matched += 1;
-                } else {
-                    self.skipped += 1;
-                }
-            }
-            self.progress.advance(groups.len() as u64);
-        }
-        self.check_leftover(&by_key, matched)
-    }
-
-    /// Where the samples of a rule are, by key.
-    fn keys_of(&self, rule: usize) -> Result<ByKey<'a>> {
-        let mut keys = ByKey::new();
-        for (scan, scanned) in self.scans.iter().enumerate() {
-            if scanned.rule != rule {
-                continue;
-            }
-            // Rows are not joined: the request was checked.
-            let Samples::Groups(groups) = &scanned.samples else {
-                continue;
-            };
-            for sample in 0..groups.len() {
-                let key = groups.key(sample);
-                if let Some((other, _)) = keys.insert(key, (scan, sample as u64)) {
-                    return Err(IndexerError::Request(format!(
-                        "the sample `{key}` is in `{}` and in `{}`, so it cannot be joined",
-                        self.input(other).path.display(),
-                        self.input(scan).path.display()
-                    )));
-                }
-            }
-        }
-        Ok(keys)
-    }
-
-    fn input(&self, scan: usize) -> &InputFile {
-        &self.inputs.files[self.scans[scan].file]
-    }
-
-    fn without_partner(&self, scan: usize, key: &str, rule: usize) -> Result<bool> {
-        if self.request.skip_incomplete {
-            return Ok(false);
-        }
-        Err(IndexerError::Uneven(format!(
-            "the sample `{key}` of `{}` is not complete: no file of the rule `{}` holds it; leave \
-             out such samples with `--skip-incomplete`",
-            self.input(scan).path.display(),
-            self.request.samples[rule]
-        )))
-    }
-
-    /// Samples of later rules that no sample of the first was joined with.
-    fn check_leftover(&mut self, by_key: &[ByKey<'a>], matched: u64) -> Result<()> {
-        for keys in &by_key[1..] {
-            let lone = keys.keys().filter(|key| !by_key[0].contains_key(*key));
-            // The least, so that the message does not depend on the order of a hash table.
-            if let Some(key) = lone.clone().min() {
-                self.without_partner(keys[key].0, key, 0)?;
-            }
-            self.skipped += lone.count() as u64;
-        }
-        if matched == 0 {
-            return Err(IndexerError::Uneven(
-                "no sample is complete: check that the sample rules give the same keys".to_owned(),
-            ));
-        }
-        Ok(())
-    }
-
-    /// Adds the extents of one sample to the current one; false if its fields differ.
-    fn emit(&mut self, scan: usize, sample: u64) -> Result<bool> {
-        let wanted = self.wanted[self.scans[scan].rule];
-        let result = match &mut self.emitters[scan] {
-            AnyEmitter::Groups(groups, emitter) => {
-                let sample = sample as usize;
-                let schema = &groups.schemas[groups.schema(sample)];
-                if schema.fields != wanted {
-                    return Ok(false);
-                }
-                let first = groups.first_extent(sample);
-                (first..first + wanted.len())
-                    .try_for_each(|at| emitter.emit(at, &mut self.builder, &mut self.fields))
-            }
-            AnyEmitter::Rows(rows, emitter) => {
-                if rows.schema.fields != wanted {
-                    return Ok(false);
-                }
-                emitter.emit(sample, &mut self.builder, &mut self.fields)
-            }
-        };
-        result.map_err(in_output(self.request))?;
-        Ok(true)
-    }
-
-    fn add(&mut self, key: Option<&str>) -> Result<()> {
-        self.builder
-            .add_sample(key, &self.fields, None)
-            .map_err(in_output(self.request))
-    }
 }

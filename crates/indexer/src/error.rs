@@ -16,6 +16,9 @@ pub enum IndexerError {
     /// The request contradicts itself or the files that it names.
     #[error("{0}")]
     Request(String),
+    /// An index has all files already that were to be added to it.
+    #[error("the index has all of these files already")]
+    NothingNew,
     /// A file or folder cannot be read or written.
     #[error("cannot {act} `{path}`")]
     Io {
@@ -97,7 +100,7 @@ impl IndexerError {
     /// What the caller can do.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Request(_) | Self::Uneven(_) => ErrorKind::InvalidInput,
+            Self::Request(_) | Self::Uneven(_) | Self::NothingNew => ErrorKind::InvalidInput,
             Self::Io { source, .. } | Self::Missing { source, .. } => match source.kind() {
                 io::ErrorKind::NotFound => ErrorKind::NotFound,
                 io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => ErrorKind::NoSpace,
@@ -148,4 +151,4 @@ impl IndexerError {
 }
 
 /// Result of this crate.
-pub(crate) type Result<T> = std::result::Result<T, IndexerError>;
+pub(crate) type Result<T, E = IndexerError> = std::result::Result<T, E>;

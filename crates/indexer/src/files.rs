@@ -21,11 +21,13 @@ const HDF5_EXTENSIONS: [&str; 10] = [
 const HDF5_NAMES: [&str; 4] = ["h5", "hdf5", "he5", "h5ad"];
 
 /// Extensions of files that are never HDF5. They are not opened: there may be millions.
-const OTHER_EXTENSIONS: [&str; 36] = [
+const OTHER_EXTENSIONS: [&str; 41] = [
+    "arrow",
     "avi",
     "bmp",
     "bz2",
     "csv",
+    "feather",
     "flac",
     "gif",
     "gz",
@@ -34,6 +36,7 @@ const OTHER_EXTENSIONS: [&str; 36] = [
     "json",
     "jsonl",
     "md",
+    "mds",
     "mkv",
     "mov",
     "mp3",
@@ -48,6 +51,8 @@ const OTHER_EXTENSIONS: [&str; 36] = [
     "pth",
     "safetensors",
     "tar",
+    "tfrecord",
+    "tfrecords",
     "tif",
     "tiff",
     "tsv",
@@ -219,6 +224,8 @@ struct Walk<'a> {
     root: &'a Path,
     request: &'a IndexRequest,
     output: PathBuf,
+    /// Files of the request that are not what is indexed.
+    not_inputs: Vec<PathBuf>,
     found: Found,
     /// Folders that were entered, by device and inode.
     entered: HashSet<(u64, u64)>,
@@ -238,6 +245,11 @@ impl<'a> Walk<'a> {
                 (Ok(folder), Some(name)) => folder.join(name),
                 _ => output.clone(),
             },
+            not_inputs: [&request.manifest, &request.append_to]
+                .into_iter()
+                .flatten()
+                .filter_map(|path| fs::canonicalize(path).ok())
+                .collect(),
             found: BTreeMap::new(),
             entered: HashSet::new(),
             links: Vec::new(),
@@ -275,6 +287,9 @@ impl<'a> Walk<'a> {
                 if kind.is_symlink() {
                     self.link(path)?;
                 } else if kind.is_dir() {
+                    if path == crate::saved::folder_of(&self.output) {
+                        continue;
+                    }
                     let metadata = entry.metadata().map_err(IndexerError::io("read", &path))?;
                     if self.entered.insert((metadata.dev(), metadata.ino())) {
                         waiting.push(path);
@@ -321,7 +336,10 @@ impl<'a> Walk<'a> {
     }
 
     fn file(&mut self, path: &Path, named: bool) -> Result<()> {
-        if *path == self.output || *path == crate::output::partial_path(&self.output) {
+        if *path == self.output
+            || *path == crate::output::partial_path(&self.output)
+            || self.not_inputs.iter().any(|other| other == path)
+        {
             return Ok(());
         }
         let below = path.strip_prefix(self.root).map_err(|_| {

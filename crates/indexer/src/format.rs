@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use crate::error::Result;
-use crate::{IndexRequest, IndexerError};
+use crate::{IndexRequest, IndexerError, Pattern};
 
 /// Kind of the files in which samples are found. `docs/FORMATS.md` says what each gives.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -25,13 +25,17 @@ pub enum Format {
     Safetensors,
     /// Records of `TensorFlow`: each is a sample of bytes.
     TfRecord,
+    /// Tables of Arrow's IPC format: a sample is a record batch, or a row.
+    Arrow,
+    /// Tables of Parquet: a sample is a row group.
+    Parquet,
     /// Shards of `MosaicML` Streaming, with the `index.json` beside them.
     Mds,
 }
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 10] = [
         Self::Files,
         Self::Hdf5,
         Self::Tar,
@@ -40,6 +44,8 @@ impl Format {
         Self::Safetensors,
         Self::TfRecord,
         Self::Mds,
+        Self::Arrow,
+        Self::Parquet,
     ];
 
     /// As the command line names it.
@@ -53,6 +59,8 @@ impl Format {
             Self::Safetensors => "safetensors",
             Self::TfRecord => "tfrecord",
             Self::Mds => "mds",
+            Self::Arrow => "arrow",
+            Self::Parquet => "parquet",
         }
     }
 
@@ -117,6 +125,8 @@ impl Kind {
             "npz" => Some(Format::Npz),
             "safetensors" => Some(Format::Safetensors),
             "mds" => Some(Format::Mds),
+            "arrow" | "arrows" | "feather" | "ipc" => Some(Format::Arrow),
+            "parquet" | "pq" => Some(Format::Parquet),
             _ if extension.starts_with("tfrecord") => Some(Format::TfRecord),
             _ => None,
         };
@@ -203,13 +213,24 @@ pub(crate) fn refuse_compressed<'a>(names: impl Iterator<Item = &'a str>) -> Res
 /// Refuses what a request asks of files that cannot give it.
 pub(crate) fn check_request(format: Format, request: &IndexRequest) -> Result<()> {
     let refuse = |what: &str| Err(IndexerError::Request(what.to_owned()));
-    let patterns = !request.samples.is_empty();
+    let patterns = !request.samples.is_empty() && request.manifest.is_none();
     match format {
-        Format::Files if patterns || !request.fields.is_empty() => refuse(
-            "sample patterns and field names are for HDF5 files and archives, and there is none \
+        Format::Files if patterns || !request.fields.is_empty() && request.manifest.is_none() => {
+            refuse(
+                "sample patterns and field names are for HDF5 files and archives, and there is none \
              among the inputs",
-        ),
-        Format::Tar | Format::TfRecord | Format::Mds if patterns => {
+            )
+        }
+        Format::Arrow
+            if patterns
+                && !matches!(
+                    request.samples.as_slice(),
+                    [one] if matches!(one.pattern, Pattern::Rows(_)) && one.files.is_none()
+                ) =>
+        {
+            refuse("a sample of Arrow files is a record batch, or a row with `--sample rows`")
+        }
+        Format::Tar | Format::TfRecord | Format::Mds | Format::Parquet if patterns => {
             Err(IndexerError::Request(format!(
                 "sample patterns are for HDF5 files and arrays: the format {format} says itself \
                  what a sample is"
@@ -255,6 +276,8 @@ mod tests {
             (vec!["a.jpg", "b.txt"], Format::Files),
             (vec!["brain.nii.gz"], Format::Files),
             (vec!["a.json"], Format::Files),
+            (vec!["a.arrow", "state.json"], Format::Arrow),
+            (vec!["a.parquet"], Format::Parquet),
             (vec!["a.npz"], Format::Npz),
             (vec!["b.npy"], Format::Npy),
             (vec!["c.safetensors"], Format::Safetensors),

@@ -1,21 +1,25 @@
 //! `forebay index`: from files to one index file.
 
-use std::collections::HashMap;
 use std::fs;
-use std::io;
+use std::io::{self, Cursor, Seek, Write};
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use forebay_dataset::index::FieldSpec;
+use forebay_dataset::index::{FieldSpec, IndexBuilder, Picks};
 use forebay_dataset::{IndexError, SegmentIndex};
 use forebay_origin::IndexFile;
 
-use crate::assemble::{self, Assembled};
-use crate::detect::detect;
 use crate::error::Result;
 use crate::files::{self, Inputs};
+use crate::join::{self, Composition, Join, Keys, Order};
+use crate::manifest::Manifest;
+use crate::merge::{MergeRequest, merge, retain_new};
 use crate::output::write_whole;
-use crate::scan::{self, FieldFilter, Job, Scanned, parallel};
-use crate::{Format, IndexRequest, IndexerError, Pattern, Progress, SampleRule, formats, tree};
+use crate::parts::{self, Part};
+use crate::plan::Plan;
+use crate::saved::Saved;
+use crate::scan::FieldFilter;
+use crate::{Format, IndexRequest, IndexerError, Progress, SampleRule, Stage, assemble, tree};
 
 /// What was indexed.
 #[derive(Clone, Debug)]
@@ -52,34 +56,105 @@ pub struct IndexSummary {
 pub fn index(request: &IndexRequest, progress: &dyn Progress) -> Result<IndexSummary> {
     // Only for the summary; nothing depends on it.
     let started = Instant::now();
-    let found = gather(request, progress)?;
-    let Assembled {
-        builder,
-        fields,
+    if let Some(index) = &request.append_to {
+        return append(request, index, progress);
+    }
+    let Gathered {
+        content,
+        saved,
+        rules,
         skipped,
         classes,
-    } = found.assembled;
+    } = gather(request, true, progress)?;
     write_whole(&request.output, |out| {
-        builder
-            .write(out)
+        content
+            .write(out, progress)
             .map_err(|error| unwritten(request, error))
     })?;
-    let index = IndexFile::open(&request.output)?;
-    let metadata = fs::metadata(&request.output);
+    saved.finish()?;
+    let summary = IndexSummary {
+        skipped,
+        rules,
+        classes,
+        ..summary(&request.output)?
+    };
+    Ok(IndexSummary {
+        seconds: started.elapsed().as_secs_f64(),
+        ..summary
+    })
+}
+
+/// Indexes what `index` does not have yet, and puts both together.
+fn append(request: &IndexRequest, index: &Path, progress: &dyn Progress) -> Result<IndexSummary> {
+    let started = Instant::now();
+    let mut added = request.output.as_os_str().to_owned();
+    added.push(".added");
+    let added = PathBuf::from(added);
+    let request_of_new = IndexRequest {
+        output: added.clone(),
+        ..request.clone()
+    };
+    let Gathered {
+        content,
+        saved,
+        rules,
+        skipped,
+        classes,
+    } = match gather(&request_of_new, true, progress) {
+        Ok(found) => found,
+        Err(IndexerError::NothingNew) => {
+            return Ok(IndexSummary {
+                seconds: started.elapsed().as_secs_f64(),
+                ..summary(index)?
+            });
+        }
+        Err(error) => return Err(error),
+    };
+    write_whole(&added, |out| {
+        let written = content.write(out, progress);
+        written.map_err(|error| unwritten(&request_of_new, error))
+    })?;
+    let merged = merge(
+        &MergeRequest {
+            indexes: vec![index.to_path_buf(), added.clone()],
+            output: request.output.clone(),
+        },
+        progress,
+    );
+    // A file of our own, which says nothing that the merged index does not.
+    let removed = fs::remove_file(&added).map_err(IndexerError::io("remove", &added));
+    let merged = merged?;
+    removed?;
+    saved.finish()?;
+    Ok(IndexSummary {
+        skipped,
+        rules,
+        classes,
+        seconds: started.elapsed().as_secs_f64(),
+        ..merged
+    })
+}
+
+/// What an index says of itself.
+pub(crate) fn summary(path: &Path) -> Result<IndexSummary> {
+    let index = IndexFile::open(path)?;
+    let metadata = fs::metadata(path).map_err(IndexerError::io("read", path))?;
+    let fault = |source| IndexerError::Index {
+        path: path.to_path_buf(),
+        source,
+    };
     Ok(IndexSummary {
         samples: index.len(),
-        skipped,
-        fields,
+        skipped: 0,
+        fields: index.fields().to_vec(),
         segments: u64::from(index.segment_count()),
         shards: u64::from(index.shard_count()),
-        rules: found.rules,
-        classes,
-        origin_bytes: origin_bytes(&index).map_err(|error| in_output(request, error))?,
-        index_bytes: metadata
-            .map_err(IndexerError::io("read", &request.output))?
-            .len(),
+        rules: Vec::new(),
+        classes: Vec::new(),
+        origin_bytes: origin_bytes(&index).map_err(fault)?,
+        index_bytes: metadata.len(),
         generation: index.generation(),
-        seconds: started.elapsed().as_secs_f64(),
+        seconds: 0.0,
     })
 }
 
@@ -92,141 +167,195 @@ fn origin_bytes(index: &IndexFile) -> std::result::Result<u64, IndexError> {
 
 /// The index of the inputs of `request`, in memory. Nothing is written.
 pub(crate) fn index_bytes(request: &IndexRequest, progress: &dyn Progress) -> Result<Vec<u8>> {
-    let mut bytes = Vec::new();
-    gather(request, progress)?
-        .assembled
-        .builder
-        .write(&mut bytes)
+    let mut bytes = Cursor::new(Vec::new());
+    gather(request, false, progress)?
+        .content
+        .write(&mut bytes, progress)
         .map_err(|error| unwritten(request, error))?;
-    Ok(bytes)
+    Ok(bytes.into_inner())
 }
 
+/// All that is needed to write an index.
 struct Gathered {
-    assembled: Assembled,
+    content: Content,
+    saved: Saved,
     rules: Vec<SampleRule>,
+    skipped: u64,
+    classes: Vec<String>,
 }
 
-fn gather(request: &IndexRequest, progress: &dyn Progress) -> Result<Gathered> {
-    let inputs = files::find(request)?;
+enum Content {
+    Built(IndexBuilder),
+    Composed(Composition),
+}
+
+impl Content {
+    fn write(self, out: &mut (impl Write + Seek), progress: &dyn Progress) -> io::Result<()> {
+        match self {
+            Self::Built(builder) => builder.write(out),
+            Self::Composed(composition) => {
+                progress.begin(Stage::Write, composition.len());
+                composition.write(out)?;
+                progress.advance(composition.len());
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Finds all samples. With `keep`, what a long run has found lies beside the output until the
+/// index is complete.
+fn gather(request: &IndexRequest, keep: bool, progress: &dyn Progress) -> Result<Gathered> {
+    let mut inputs = files::find(request)?;
+    retain_new(request, &mut inputs)?;
+    if inputs.files.is_empty() {
+        return Err(IndexerError::NothingNew);
+    }
+    let root = assemble::root(&inputs)?.to_owned();
+    let manifest = Manifest::of(request)?;
+    let filter = FieldFilter::new(&request.fields);
     if inputs.format == Format::Files {
+        if let Some(manifest) = &manifest {
+            manifest.check_files_are_samples(inputs.format)?;
+            filter.keeps("data");
+        }
+        let tree = tree::whole_files(request, &inputs, progress)?;
+        let Some(manifest) = manifest else {
+            return Ok(Gathered {
+                content: Content::Built(tree.builder),
+                saved: Saved::none(),
+                rules: Vec::new(),
+                skipped: tree.skipped,
+                classes: tree.classes,
+            });
+        };
+        let rules = manifest.rules().to_vec();
+        let parts = vec![Part {
+            rule: 0,
+            samples: tree.builder.len(),
+            fields: tree.fields,
+            example: root.clone(),
+            stems: false,
+            index: Some(parts::in_memory(tree.builder)?),
+        }];
+        let (content, skipped) = by_rows(request, &inputs, &manifest, parts, &filter)?;
+        filter.check_all_met()?;
         return Ok(Gathered {
-            assembled: tree::whole_files(request, &inputs, progress)?,
-            rules: Vec::new(),
+            content: Content::Composed(content),
+            saved: Saved::none(),
+            rules,
+            skipped,
+            classes: tree.classes,
         });
     }
-    let filter = FieldFilter::new(&request.fields);
-    let (rules, scans) = if inputs.format == Format::Hdf5 {
-        let (rules, jobs) = jobs(request, &inputs)?;
-        let scans = scan::run(&jobs, &filter, progress)?;
-        (rules, scans)
-    } else {
-        formats::scan(request, &inputs, &filter, progress)?
+    let plan = Plan::new(request, inputs, manifest.as_ref(), &filter)?;
+    let (parts, saved) = parts::read(request, &plan, keep, progress)?;
+    for field in parts.iter().flat_map(|part| &part.fields) {
+        // Also those of parts that an earlier run has left.
+        filter.keeps(&field.name);
+    }
+    if manifest.is_none() {
+        filter.check_all_met()?;
+    }
+    let (content, skipped) = match &manifest {
+        Some(manifest) => by_rows(request, &plan.inputs, manifest, parts, &filter)?,
+        None => by_rules(request, &plan, root, parts)?,
     };
     filter.check_all_met()?;
-    check_one_version(&inputs, &scans)?;
     Ok(Gathered {
-        assembled: assemble::scanned(request, &inputs, &scans, rules.len().max(1), progress)?,
-        rules,
+        content: Content::Composed(content),
+        saved,
+        rules: plan.rules,
+        skipped,
+        classes: Vec::new(),
     })
 }
 
-/// The builder's writer wraps what it finds wrong (a repeated key) in an I/O error.
+/// The samples of all rules: one after another, or joined by key.
+fn by_rules(
+    request: &IndexRequest,
+    plan: &Plan<'_>,
+    root: String,
+    parts: Vec<Part>,
+) -> Result<(Composition, u64)> {
+    let rules = plan.rules.len().max(1);
+    let (parts, fields, left_out) = join::chosen(request, &plan.inputs, parts, rules)?;
+    let fields = assemble::all_fields(fields.iter().map(Vec::as_slice))?;
+    if rules == 1 {
+        return Ok((Composition::all(root, fields, parts)?, left_out));
+    }
+    let join = Join {
+        request,
+        inputs: &plan.inputs,
+        rules: &plan.rules,
+        parts: &parts,
+    };
+    let (picks, skipped) = join.run()?;
+    let composition = Composition {
+        root,
+        fields,
+        parts,
+        order: Order::Joined(picks, rules),
+        keys: Keys::Raw,
+    };
+    Ok((composition, left_out + skipped))
+}
+
+/// The samples that the rows of a manifest lead to.
+fn by_rows(
+    request: &IndexRequest,
+    inputs: &Inputs,
+    manifest: &Manifest,
+    parts: Vec<Part>,
+    filter: &FieldFilter,
+) -> Result<(Composition, u64)> {
+    let rules = manifest.rules().len();
+    let (mut parts, mut fields, _) = join::chosen(request, inputs, parts, rules)?;
+    let values = manifest.values(request.block_size, filter, rules)?;
+    let at = values.as_ref().map(|_| parts.len() as u32);
+    let (picks, skipped) = manifest.resolve(request, inputs, &parts, at)?;
+    fields.extend(values.iter().map(|part| part.fields.clone()));
+    parts.extend(values);
+    let mut composition = Composition {
+        root: assemble::root(inputs)?.to_owned(),
+        fields: assemble::all_fields(fields.iter().map(Vec::as_slice))?,
+        parts,
+        order: Order::Joined(picks, rules + usize::from(at.is_some())),
+        keys: Keys::Raw,
+    };
+    composition.choose_keys()?;
+    Ok((composition, skipped))
+}
+
+/// What writes an index wraps what it finds wrong (a repeated key) in an I/O error.
 fn unwritten(request: &IndexRequest, error: io::Error) -> IndexerError {
+    known(error, IndexerError::io("write", &request.output)).at(&request.output)
+}
+
+/// The fault of an index inside an I/O error, or else that error.
+pub(crate) fn known(
+    error: io::Error,
+    other: impl FnOnce(io::Error) -> IndexerError,
+) -> IndexerError {
     let known = error
         .get_ref()
         .and_then(|inner| inner.downcast_ref::<IndexError>())
         .cloned();
     match known {
-        Some(source) => in_output(request, source),
-        None => IndexerError::io("write", &request.output)(error),
+        Some(source) => parts::damaged(source),
+        None => other(error),
     }
 }
 
-fn in_output(request: &IndexRequest, source: IndexError) -> IndexerError {
-    IndexerError::Index {
-        path: request.output.clone(),
-        source,
-    }
-}
-
-/// What to read, file by file, and the rules by which it is read.
-fn jobs<'a>(request: &IndexRequest, inputs: &'a Inputs) -> Result<(Vec<SampleRule>, Vec<Job<'a>>)> {
-    if request.samples.is_empty() {
-        let pattern = detect_all(inputs)?;
-        let rule = SampleRule {
-            files: None,
-            pattern,
-        };
-        return Ok((vec![rule.clone()], cover(inputs, &[rule])?));
-    }
-    let rows = |rule: &SampleRule| matches!(rule.pattern, Pattern::Rows(_));
-    if request.samples.len() > 1 && request.samples.iter().any(rows) {
-        return Err(IndexerError::Request(
-            "rows have no key, so they cannot be joined: use one sample rule with `rows`"
-                .to_owned(),
-        ));
-    }
-    let jobs = cover(inputs, &request.samples)?;
-    Ok((request.samples.clone(), jobs))
-}
-
-fn cover<'a>(inputs: &'a Inputs, rules: &[SampleRule]) -> Result<Vec<Job<'a>>> {
-    let mut jobs = Vec::new();
-    for (number, rule) in rules.iter().enumerate() {
-        let before = jobs.len();
-        for (file, input) in inputs.files.iter().enumerate() {
-            if rule.covers(&input.name) {
-                jobs.push(Job {
-                    file,
-                    input,
-                    rule: number,
-                    pattern: rule.pattern.clone(),
-                });
-            }
-        }
-        if jobs.len() == before {
-            return Err(IndexerError::Request(format!(
-                "no HDF5 file below `{}` is called like `{rule}` says: check `--sample`",
-                inputs.root.display()
-            )));
+impl IndexerError {
+    /// The same, of the index at `path`.
+    pub(crate) fn at(self, path: &Path) -> Self {
+        match self {
+            Self::Index { source, .. } => Self::Index {
+                path: path.to_path_buf(),
+                source,
+            },
+            other => other,
         }
     }
-    Ok(jobs)
-}
-
-/// The pattern that all files agree on.
-fn detect_all(inputs: &Inputs) -> Result<Pattern> {
-    let found = parallel(inputs.files.len(), |number| detect(&inputs.files[number]))?;
-    for (number, pattern) in found.iter().enumerate() {
-        if *pattern != found[0] {
-            let (one, other) = (&inputs.files[0].name, &inputs.files[number].name);
-            return Err(IndexerError::Request(format!(
-                "files differ in what a sample looks like: `{pattern}` in `{other}`, `{}` in \
-                 `{one}`; say which file holds what, as in `--sample '{other}={pattern}' --sample \
-                 '{one}={}'` (samples of one key are joined), or index them separately",
-                found[0], found[0]
-            )));
-        }
-    }
-    Ok(found[0].clone())
-}
-
-/// A file that two rules read, or that another leads to, has to be the same file for both.
-fn check_one_version(inputs: &Inputs, scans: &[Scanned]) -> Result<()> {
-    let own = scans.iter().map(|scan| {
-        let input = &inputs.files[scan.file];
-        (&input.name, &input.path, scan.fingerprint)
-    });
-    let others = scans.iter().flat_map(|scan| &scan.others);
-    let others = others.map(|other| (&other.name, &other.path, other.fingerprint));
-    let mut known = HashMap::new();
-    for (name, path, fingerprint) in own.chain(others) {
-        if *known.entry(name).or_insert(fingerprint) != fingerprint {
-            return Err(IndexerError::Stale {
-                path: path.clone(),
-                what: "it was written to while it was read".to_owned(),
-            });
-        }
-    }
-    Ok(())
 }

@@ -35,14 +35,24 @@ pub struct IndexRequest {
     pub verify_data: bool,
     /// Names of the fields to keep, `*` and `?` as wildcards; empty: all.
     pub fields: Vec<String>,
-    /// Leave out samples whose fields differ from those of the others, and count them.
+    /// A table, CSV or Parquet, with a row for each sample: columns in braces in `samples` say
+    /// where a sample lies, all others become fields.
+    pub manifest: Option<PathBuf>,
+    /// Leave out samples whose fields differ from those of the others, and count them; and rows of
+    /// the manifest whose sample is missing.
     pub skip_incomplete: bool,
     /// Folder that paths in the index are relative to; `None`: the folder that holds all inputs.
     pub root: Option<PathBuf>,
+    /// An index that is to have the samples of the inputs too: those of files that it does not
+    /// name yet. It is written to `output`, which may be the same.
+    pub append_to: Option<PathBuf>,
     /// The index file to write. It is replaced in one step, when it is complete.
     pub output: PathBuf,
     /// Unit of caching.
     pub block_size: BlockSize,
+    /// Fields of samples that are held in memory at most before they are put on disk, in
+    /// `OUTPUT.parts`; a run that was ended goes on from there.
+    pub part_records: u64,
 }
 
 impl IndexRequest {
@@ -62,6 +72,9 @@ impl IndexRequest {
             root: None,
             output,
             block_size: BlockSize::DEFAULT,
+            manifest: None,
+            append_to: None,
+            part_records: 1 << 22,
         }
     }
 }

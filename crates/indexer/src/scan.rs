@@ -16,9 +16,10 @@ use crate::files::InputFile;
 use crate::groups::{GroupSamples, GroupWalk};
 use crate::h5::{Family, H5File, OtherFile, Place};
 use crate::pattern::Pattern;
+use crate::plan::Job;
 use crate::rows::{self, RowSamples};
 use crate::source::Source;
-use crate::{IndexerError, Progress, Stage, glob};
+use crate::{IndexerError, glob};
 
 /// The fields of a kind of sample.
 #[derive(Clone, Debug)]
@@ -124,16 +125,6 @@ impl FieldFilter {
     }
 }
 
-/// One file, to be read by one pattern.
-pub(crate) struct Job<'a> {
-    /// Position of the file among the inputs.
-    pub(crate) file: usize,
-    pub(crate) input: &'a InputFile,
-    /// Position of the rule.
-    pub(crate) rule: usize,
-    pub(crate) pattern: Pattern,
-}
-
 /// What a job found.
 #[derive(Debug)]
 pub(crate) struct Scanned {
@@ -160,21 +151,6 @@ impl Samples {
             Self::Rows(rows) => std::slice::from_ref(&rows.schema),
         }
     }
-}
-
-/// Does all jobs, in order of the list, on all processors. Fails with the error of the first job
-/// that fails.
-pub(crate) fn run(
-    jobs: &[Job<'_>],
-    filter: &FieldFilter,
-    progress: &dyn Progress,
-) -> Result<Vec<Scanned>> {
-    progress.begin(Stage::Scan, jobs.len() as u64);
-    parallel(jobs.len(), |number| {
-        let scanned = scan(&jobs[number], filter)?;
-        progress.advance(1);
-        Ok(scanned)
-    })
 }
 
 /// Runs `work` for `0..count`, on at most as many threads as there are processors. The results
@@ -213,20 +189,26 @@ pub(crate) fn parallel<T: Send>(
     results.into_iter().map(|(_, result)| result).collect()
 }
 
-fn scan(job: &Job<'_>, filter: &FieldFilter) -> Result<Scanned> {
-    let path = &job.input.path;
-    let (mut scanned, others) = with_file(job.input, |file, fingerprint| {
-        let samples = match &job.pattern {
+/// Reads an HDF5 file by a pattern.
+pub(crate) fn scan(
+    input: &InputFile,
+    job: Job,
+    pattern: &Pattern,
+    filter: &FieldFilter,
+) -> Result<Scanned> {
+    let path = &input.path;
+    let (mut scanned, others) = with_file(input, |file, fingerprint| {
+        let samples = match pattern {
             Pattern::Groups(parts) => {
-                Samples::Groups(GroupWalk::new(job.input, file, parts, filter).run()?)
+                Samples::Groups(GroupWalk::new(input, file, parts, filter).run()?)
             }
-            Pattern::Rows(names) => Samples::Rows(rows::scan(job.input, file, names, filter)?),
+            Pattern::Rows(names) => Samples::Rows(rows::scan(input, file, names, filter)?),
         };
         if samples.schemas().is_empty() {
             return Err(IndexerError::Request(format!(
                 "no group of `{}` has the form `{}`: {}",
                 path.display(),
-                job.pattern,
+                pattern,
                 outline(file).map_err(IndexerError::h5(path, ""))?
             )));
         }

@@ -10,6 +10,15 @@ use memmap2::Mmap;
 use crate::{OriginError, SegmentRef};
 use forebay_dataset::{IndexError, SegmentIndex, is_store_url};
 
+/// Maps an index file, or a part of one, that was put in place by rename and is never written to
+/// again.
+///
+/// # Errors
+/// What the system says.
+pub fn map_index_file(path: &Path) -> std::io::Result<Mmap> {
+    crate::sys::map_index(&File::open(path)?)
+}
+
 /// An open index file.
 #[derive(Debug)]
 pub struct IndexFile {
@@ -24,12 +33,10 @@ impl IndexFile {
         if path.is_dir() {
             return Err(OriginError::IndexFolder { path: shown() });
         }
-        let map = File::open(path)
-            .and_then(|file| crate::sys::map_index(&file))
-            .map_err(|source| OriginError::OpenIndex {
-                path: shown(),
-                source,
-            })?;
+        let map = map_index_file(path).map_err(|source| OriginError::OpenIndex {
+            path: shown(),
+            source,
+        })?;
         let index = Index::parse(map).map_err(|source| OriginError::Index {
             path: shown(),
             source,

@@ -17,7 +17,7 @@ pub mod testing;
 mod url;
 
 pub use error::{OriginError, StoreFault};
-pub use index_file::IndexFile;
+pub use index_file::{IndexFile, map_index_file};
 pub use posix::{PosixOrigin, fingerprint_of};
 pub use store::{Objects, Stores, open_origin};
 pub use url::{Scheme, StoreUrl};

@@ -1,15 +1,16 @@
 //! Files of named arrays: npy, npz, safetensors. A sample is a row of each array, or a file.
 
-use forebay_dataset::Fingerprint;
 use forebay_dataset::index::FieldSpec;
 
 use crate::error::Result;
 use crate::files::{InputFile, Inputs};
 use crate::groups::GroupSamples;
 use crate::h5::{Array, ArrayStorage};
+use crate::manifest::Manifest;
+use crate::plan::{Job, Plan};
 use crate::rows::RowSamples;
-use crate::scan::{FieldFilter, Samples, Scanned, parallel};
-use crate::{Format, IndexRequest, IndexerError, Pattern, Progress, SampleRule, Stage};
+use crate::scan::{FieldFilter, Samples, Scanned};
+use crate::{Format, IndexRequest, IndexerError, Pattern, SampleRule};
 
 use super::reader::{Reader, with_reader};
 use super::{key_of, npy, npz, safetensors};
@@ -20,58 +21,59 @@ const MAX_SHARED: u64 = 64 << 20;
 /// The arrays of a file, sorted by name.
 pub(super) type Arrays = Vec<(String, Array)>;
 
-struct Read {
-    file: usize,
-    fingerprint: Fingerprint,
-    arrays: Arrays,
+/// How the files are read: by row or as a whole.
+pub(super) fn plan<'a>(
+    request: &'a IndexRequest,
+    inputs: Inputs,
+    manifest: Option<&Manifest>,
+    filter: &'a FieldFilter,
+) -> Result<Plan<'a>> {
+    let format = inputs.format;
+    let read = move |input: &InputFile, verify: bool| {
+        with_reader(input, |reader: &mut Reader<'_>| match format {
+            Format::Npy => npy::arrays(reader, filter),
+            Format::Npz => npz::arrays(reader, filter, verify),
+            _ => safetensors::arrays(reader, filter),
+        })
+    };
+    let asked = match manifest {
+        Some(manifest) => {
+            manifest.check_files_are_samples(format)?;
+            None
+        }
+        None => asked_rule(request)?,
+    };
+    let rules = match (manifest, asked, inputs.files.as_slice()) {
+        (Some(manifest), ..) => manifest.rules().to_vec(),
+        (None, Some(rule), _) => vec![rule.clone()],
+        (None, None, [one]) => vec![whole(found_pattern(&read(one, false)?.1))],
+        (None, None, _) => vec![whole(Pattern::Groups(Vec::new()))],
+    };
+    let patterns: Vec<Pattern> = rules.iter().map(|rule| rule.pattern.clone()).collect();
+    let verify = request.verify_data;
+    let scan = move |input: &InputFile, job: Job| {
+        let (fingerprint, arrays) = read(input, verify)?;
+        Ok(Scanned {
+            file: job.file,
+            rule: job.rule,
+            fingerprint,
+            samples: samples(input, arrays, &patterns[job.rule])?,
+            others: Vec::new(),
+        })
+    };
+    Ok(Plan {
+        jobs: crate::plan::cover(&inputs, &rules, manifest)?,
+        inputs,
+        rules,
+        scan: Box::new(scan),
+    })
 }
 
-/// Finds the samples of all files.
-pub(super) fn scan(
-    request: &IndexRequest,
-    inputs: &Inputs,
-    filter: &FieldFilter,
-    progress: &dyn Progress,
-) -> Result<(Vec<SampleRule>, Vec<Scanned>)> {
-    let asked = asked_rule(request)?;
-    let covered =
-        |number: &usize| asked.is_none_or(|rule| rule.covers(&inputs.files[*number].name));
-    let files: Vec<usize> = (0..inputs.files.len()).filter(covered).collect();
-    if let Some(rule) = asked.filter(|_| files.is_empty()) {
-        return Err(IndexerError::Request(format!(
-            "no file below `{}` is called like `{rule}` says: check `--sample`",
-            inputs.root.display()
-        )));
+fn whole(pattern: Pattern) -> SampleRule {
+    SampleRule {
+        files: None,
+        pattern,
     }
-    progress.begin(Stage::Scan, files.len() as u64);
-    let read = parallel(files.len(), |number| {
-        let file = files[number];
-        let input = &inputs.files[file];
-        let arrays = |reader: &mut Reader<'_>| match inputs.format {
-            Format::Npy => npy::arrays(reader, filter),
-            Format::Npz => npz::arrays(reader, filter, request.verify_data),
-            _ => safetensors::arrays(reader, filter),
-        };
-        let (fingerprint, arrays) = with_reader(input, arrays)?;
-        progress.advance(1);
-        Ok(Read {
-            file,
-            fingerprint,
-            arrays,
-        })
-    })?;
-    let rule = match asked {
-        Some(rule) => rule.clone(),
-        None => SampleRule {
-            files: None,
-            pattern: found_pattern(&read),
-        },
-    };
-    let scans = read
-        .into_iter()
-        .map(|read| scanned(&inputs.files[read.file], read, &rule.pattern))
-        .collect::<Result<_>>()?;
-    Ok((vec![rule], scans))
 }
 
 fn asked_rule(request: &IndexRequest) -> Result<Option<&SampleRule>> {
@@ -95,34 +97,24 @@ fn asked_rule(request: &IndexRequest) -> Result<Option<&SampleRule>> {
 }
 
 /// One file of equally long arrays holds rows; else each file is a sample.
-fn found_pattern(read: &[Read]) -> Pattern {
+fn found_pattern(arrays: &Arrays) -> Pattern {
     let rows = |(_, array): &(String, Array)| array.dims.first().copied();
-    let equally_long = |arrays: &Arrays| {
-        let first = arrays.first().and_then(rows);
-        first.is_some() && arrays.iter().all(|array| rows(array) == first)
-    };
-    match read {
-        [one] if equally_long(&one.arrays) => Pattern::Rows(Vec::new()),
-        _ => Pattern::Groups(Vec::new()),
+    let first = arrays.first().and_then(rows);
+    match first.is_some() && arrays.iter().all(|array| rows(array) == first) {
+        true => Pattern::Rows(Vec::new()),
+        false => Pattern::Groups(Vec::new()),
     }
 }
 
-fn scanned(input: &InputFile, read: Read, pattern: &Pattern) -> Result<Scanned> {
-    let samples = match pattern {
+fn samples(input: &InputFile, arrays: Arrays, pattern: &Pattern) -> Result<Samples> {
+    Ok(match pattern {
         Pattern::Groups(_) => {
-            let (fields, arrays) = split(read.arrays);
+            let (fields, arrays) = split(arrays);
             let mut samples = GroupSamples::default();
             samples.add(key_of(input), &fields, arrays);
             Samples::Groups(samples)
         }
-        Pattern::Rows(names) => Samples::Rows(rows(input, read.arrays, names)?),
-    };
-    Ok(Scanned {
-        file: read.file,
-        rule: 0,
-        fingerprint: read.fingerprint,
-        samples,
-        others: Vec::new(),
+        Pattern::Rows(names) => Samples::Rows(rows(input, arrays, names)?),
     })
 }
 

@@ -6,9 +6,12 @@
 //! - *Bounded*: no length that a file states is believed before the file is seen to be as long.
 
 mod arrays;
+mod arrow;
+mod flatbuffer;
 mod mds;
 mod npy;
 mod npz;
+mod parquet;
 mod reader;
 mod safetensors;
 mod tar;
@@ -23,38 +26,45 @@ use crate::error::Result;
 use crate::files::{InputFile, Inputs};
 use crate::groups::GroupSamples;
 use crate::h5::{Array, ArrayStorage};
-use crate::scan::{FieldFilter, Samples, Scanned, parallel};
-use crate::{Format, IndexRequest, IndexerError, Progress, SampleRule, Stage};
+use crate::manifest::Manifest;
+use crate::plan::{Job, Plan};
+use crate::scan::{FieldFilter, Samples, Scanned};
+use crate::{Format, IndexRequest, IndexerError, Pattern, SampleRule};
 use reader::Reader;
 
 /// Kinds of samples in one file. More would be no data set, and finding each among them slow.
 const MAX_KINDS: usize = 1024;
 
-/// Finds the samples of all files.
-pub(crate) fn scan(
-    request: &IndexRequest,
-    inputs: &Inputs,
-    filter: &FieldFilter,
-    progress: &dyn Progress,
-) -> Result<(Vec<SampleRule>, Vec<Scanned>)> {
+/// How the files are read.
+pub(crate) fn plan<'a>(
+    request: &'a IndexRequest,
+    inputs: Inputs,
+    manifest: Option<&Manifest>,
+    filter: &'a FieldFilter,
+) -> Result<Plan<'a>> {
     let verify = request.verify_data;
-    let none = |scans| (Vec::new(), scans);
     match inputs.format {
-        Format::Tar => {
-            let read = |_, reader: &mut Reader<'_>| tar::scan(reader, filter);
-            files(inputs, progress, read).map(none)
-        }
-        Format::TfRecord => {
-            let read = |_, reader: &mut Reader<'_>| tfrecord::scan(reader, filter, verify);
-            files(inputs, progress, read).map(none)
-        }
+        Format::Tar => by_record(inputs, manifest, move |_, reader| tar::scan(reader, filter)),
+        Format::TfRecord => by_record(inputs, manifest, move |_, reader| {
+            tfrecord::scan(reader, filter, verify)
+        }),
         Format::Mds => {
-            let (inputs, shards) = mds::shards(inputs)?;
-            let read = |file: usize, reader: &mut Reader<'_>| shards[file].scan(reader, filter);
-            files(&inputs, progress, read).map(none)
+            let (inputs, shards) = mds::shards(&inputs)?;
+            by_record(inputs, manifest, move |file, reader| {
+                shards[file].scan(reader, filter)
+            })
         }
+        Format::Arrow => {
+            let pattern = request.samples.first().map(|rule| rule.pattern.clone());
+            by_record(inputs, manifest, move |_, reader| {
+                arrow::scan(reader, filter, pattern.as_ref())
+            })
+        }
+        Format::Parquet => by_record(inputs, manifest, move |_, reader| {
+            parquet::scan(reader, filter)
+        }),
         Format::Npy | Format::Npz | Format::Safetensors => {
-            arrays::scan(request, inputs, filter, progress)
+            arrays::plan(request, inputs, manifest, filter)
         }
         Format::Files | Format::Hdf5 => Err(IndexerError::Request(format!(
             "files of format {} are not read here",
@@ -63,34 +73,33 @@ pub(crate) fn scan(
     }
 }
 
-/// Reads every file by `read`.
-fn files(
-    inputs: &Inputs,
-    progress: &dyn Progress,
-    read: impl Fn(usize, &mut Reader<'_>) -> Result<GroupSamples> + Sync,
-) -> Result<Vec<Scanned>> {
-    progress.begin(Stage::Scan, inputs.files.len() as u64);
-    let scans = parallel(inputs.files.len(), |file| {
-        let (fingerprint, samples) =
-            reader::with_reader(&inputs.files[file], |reader| read(file, reader))?;
-        progress.advance(1);
+/// Files that say themselves what a sample is, each read by `read`.
+fn by_record<'a>(
+    inputs: Inputs,
+    manifest: Option<&Manifest>,
+    read: impl Fn(usize, &mut Reader<'_>) -> Result<GroupSamples> + Sync + 'a,
+) -> Result<Plan<'a>> {
+    let all = [SampleRule {
+        files: None,
+        pattern: Pattern::Groups(Vec::new()),
+    }];
+    let rules = manifest.map_or(&all[..], Manifest::rules);
+    let scan = move |input: &InputFile, job: Job| {
+        let (fingerprint, samples) = reader::with_reader(input, |reader| read(job.file, reader))?;
         Ok(Scanned {
-            file,
-            rule: 0,
+            file: job.file,
+            rule: job.rule,
             fingerprint,
             samples: Samples::Groups(samples),
             others: Vec::new(),
         })
-    })?;
-    let found = |scan: &Scanned| scan.samples.schemas().iter().any(|kind| kind.samples > 0);
-    if scans.iter().any(found) {
-        return Ok(scans);
-    }
-    Err(IndexerError::Request(format!(
-        "there is no sample in any file of format {} below `{}`",
-        inputs.format,
-        inputs.root.display()
-    )))
+    };
+    Ok(Plan {
+        jobs: crate::plan::cover(&inputs, rules, manifest)?,
+        rules: manifest.map_or(Vec::new(), |manifest| manifest.rules().to_vec()),
+        inputs,
+        scan: Box::new(scan),
+    })
 }
 
 /// Bytes that lie in the file as they are.
