@@ -104,6 +104,8 @@ def index(
     *,
     sample: str | Sequence[str] = (),
     root: PathLike | None = None,
+    manifest: PathLike | None = None,
+    append: PathLike | None = None,
     format: str | None = None,
     files: bool = False,
     labels: str | None = None,
@@ -122,6 +124,9 @@ def index(
         output: the index file to write.
         sample: what a sample is, `PATTERN` or `GLOB=PATTERN`; several are joined by key. Found
             out from the files if not given.
+        manifest: a CSV or Parquet table with a row for each sample; columns in braces in `sample`
+            say where it lies, all others become fields.
+        append: an index whose samples are kept; those of files that it does not name are added.
         root: folder that paths in the index are relative to.
         format: what the files are, such as `"tar"`. Found out if not given.
         files: every file is one sample, HDF5 files too.
@@ -144,7 +149,13 @@ def index(
         words += ["--root", os.fspath(root)]
     if fields:
         words += ["--fields", fields if isinstance(fields, str) else ",".join(fields)]
-    named = {"--format": format, "--labels": labels, "--block-size": block_size}
+    named = {
+        "--manifest": None if manifest is None else os.fspath(manifest),
+        "--append": None if append is None else os.fspath(append),
+        "--format": format,
+        "--labels": labels,
+        "--block-size": block_size,
+    }
     for name, value in named.items():
         words += [] if value is None else [name, str(value)]
     words += ["--files"] * files + ["--skip-incomplete"] * skip_incomplete

@@ -23,6 +23,7 @@ COMMANDS = (
     "ls",
     "cat",
     "verify",
+    "export",
     "serve",
     "run",
     "status",

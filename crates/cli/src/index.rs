@@ -2,9 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use clap::Args;
+use clap::{Args, Subcommand};
 use forebay_dataset::BlockSize;
-use forebay_indexer::{Format, IndexRequest, IndexSummary, Labels, SampleRule, index};
+use forebay_indexer::{
+    Format, IndexRequest, IndexSummary, Labels, MergeRequest, SampleRule, index, merge,
+};
 use serde_json::json;
 
 use crate::Failure;
@@ -13,22 +15,48 @@ use crate::progress::Bar;
 
 /// Find the samples in files where they lie, and write an index of them. Nothing is rewritten.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 #[command(after_help = "Sample patterns:\n  \
     */*                    every group two levels down is a sample, its data sets are the fields\n  \
     */dcomplex/*           the same, where the middle level has this name; the key is what the * match\n  \
     rows                   every row along axis 0 of the data sets at the root\n  \
     rows:/x,/y             the same, of these data sets\n  \
     /                      each file is a sample\n  \
-    'GLOB=PATTERN'         the pattern for the files whose names match; samples of one key are joined")]
+    'GLOB=PATTERN'         the pattern for the files whose names match; samples of one key are joined\n  \
+    '{file}.h5={id}/{n}'   with --manifest: columns of the table in braces; a sample for each row")]
 pub(crate) struct Arguments {
+    #[command(subcommand)]
+    command: Option<IndexCommand>,
     /// Files and folders
     #[arg(required = true)]
     inputs: Vec<PathBuf>,
+    /// The index file to write [default with --append: the same]
+    #[arg(short, long, required_unless_present = "append")]
+    output: Option<PathBuf>,
+    /// Keep the samples of this index, and add those of files that it does not name yet
+    #[arg(long, value_name = "INDEX")]
+    append: Option<PathBuf>,
+    #[command(flatten)]
+    samples: SampleArguments,
+    /// Print the summary as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+#[derive(Subcommand)]
+enum IndexCommand {
+    Merge(MergeArguments),
+}
+
+/// Put the samples of several indexes into one, in the order given: parts made on many nodes.
+#[derive(Args)]
+struct MergeArguments {
+    /// Indexes with the same fields
+    #[arg(required = true)]
+    indexes: Vec<PathBuf>,
     /// The index file to write
     #[arg(short, long)]
     output: PathBuf,
-    #[command(flatten)]
-    samples: SampleArguments,
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
@@ -40,9 +68,13 @@ pub(crate) struct SampleArguments {
     /// What a sample is: `PATTERN` or `GLOB=PATTERN`, may be given more than once [default: found out]
     #[arg(long = "sample", value_name = "PATTERN")]
     patterns: Vec<String>,
-    /// What the files are: `hdf5`, `tar`, `npy`, `npz`, `safetensors`, `tfrecord`, `mds` or `files` [default: found out]
+    /// What the files are: `hdf5`, `tar`, `npy`, `npz`, `safetensors`, `tfrecord`, `mds`, `arrow`, `parquet` or `files` [default: found out]
     #[arg(long)]
     format: Option<String>,
+    /// A table (CSV, TSV or Parquet) with a row for each sample: columns in braces in the sample
+    /// patterns say where it lies, all other columns become fields
+    #[arg(long, value_name = "FILE")]
+    manifest: Option<PathBuf>,
     /// Every file is one sample, HDF5 files too: short for `--format files`
     #[arg(long)]
     files: bool,
@@ -75,6 +107,7 @@ impl SampleArguments {
         let given = [
             ("--sample", !self.patterns.is_empty()),
             ("--format", self.format.is_some()),
+            ("--manifest", self.manifest.is_some()),
             ("--files", self.files),
             ("--labels", self.labels.is_some()),
             ("--verify-data", self.verify_data),
@@ -111,6 +144,7 @@ impl SampleArguments {
                 .collect::<Result<_, _>>()
                 .map_err(|error| usage(&error))?,
             format: format.transpose().map_err(|error| usage(&error))?,
+            manifest: self.manifest.clone(),
             files_as_samples: self.files,
             labels: labels.transpose().map_err(|error| usage(&error))?,
             swmr: self.swmr,
@@ -125,18 +159,41 @@ impl SampleArguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    may_hold_index(&arguments.output)?;
-    refuse_flattened(&arguments.inputs)?;
-    let request = arguments
-        .samples
-        .request(arguments.inputs.clone(), arguments.output.clone())?;
-    let summary = index(&request, &Bar::default())?;
-    if arguments.json {
-        println!("{}", json(&summary, &request));
-    } else {
-        eprintln!("{}", words(&summary, &request));
+    if let Some(IndexCommand::Merge(arguments)) = &arguments.command {
+        return run_merge(arguments);
     }
+    let output = arguments.output.as_ref().or(arguments.append.as_ref());
+    let output = output.ok_or_else(|| Failure::usage("name the index to write with --output"))?;
+    may_hold_index(output)?;
+    refuse_flattened(&arguments.inputs)?;
+    let request = IndexRequest {
+        append_to: arguments.append.clone(),
+        ..arguments
+            .samples
+            .request(arguments.inputs.clone(), output.clone())?
+    };
+    let summary = index(&request, &Bar::default())?;
+    show(&summary, output, arguments.json);
     Ok(())
+}
+
+fn run_merge(arguments: &MergeArguments) -> Result<(), Failure> {
+    may_hold_index(&arguments.output)?;
+    let request = MergeRequest {
+        indexes: arguments.indexes.clone(),
+        output: arguments.output.clone(),
+    };
+    let summary = merge(&request, &Bar::default())?;
+    show(&summary, &arguments.output, arguments.json);
+    Ok(())
+}
+
+fn show(summary: &IndexSummary, output: &Path, as_json: bool) {
+    if as_json {
+        println!("{}", json(summary, output));
+    } else {
+        eprintln!("{}", words(summary, output));
+    }
 }
 
 /// A folder that `forebay flatten` wrote has an index. Found out, its files would be the samples.
@@ -157,13 +214,13 @@ pub(crate) fn flattened(folder: &Path) -> Option<PathBuf> {
     (folder.join("flatten.json").is_file() && index.is_file()).then_some(index)
 }
 
-fn json(summary: &IndexSummary, request: &IndexRequest) -> serde_json::Value {
+fn json(summary: &IndexSummary, output: &Path) -> serde_json::Value {
     let fields = summary
         .fields
         .iter()
         .map(|field| json!({"name": field.name, "dtype": field.dtype.to_string()}));
     json!({
-        "index": request.output,
+        "index": output,
         "samples": summary.samples,
         "skipped": summary.skipped,
         "fields": fields.collect::<Vec<_>>(),
@@ -177,7 +234,7 @@ fn json(summary: &IndexSummary, request: &IndexRequest) -> serde_json::Value {
     })
 }
 
-fn words(summary: &IndexSummary, request: &IndexRequest) -> String {
+fn words(summary: &IndexSummary, output: &Path) -> String {
     let fields = summary
         .fields
         .iter()
@@ -189,7 +246,7 @@ fn words(summary: &IndexSummary, request: &IndexRequest) -> String {
         bytes(summary.origin_bytes),
         summary.seconds,
         fields.collect::<Vec<_>>().join(", "),
-        request.output.display(),
+        output.display(),
         bytes(summary.index_bytes),
     );
     if !summary.classes.is_empty() {

@@ -4,6 +4,7 @@
 
 mod cat;
 mod emulate;
+mod export;
 mod failure;
 mod flatten;
 mod index;
@@ -39,6 +40,7 @@ enum Command {
     Ls(ls::Arguments),
     Cat(cat::Arguments),
     Verify(verify::Arguments),
+    Export(export::Arguments),
     Serve(serve::Arguments),
     Run(run::Arguments),
     Status(status::Arguments),
@@ -55,6 +57,7 @@ fn main() -> ExitCode {
         Command::Ls(arguments) => ls::run(&arguments),
         Command::Cat(arguments) => cat::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
+        Command::Export(arguments) => export::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Run(arguments) => match run::run(&arguments) {
             Ok(code) => return code,

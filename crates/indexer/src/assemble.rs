@@ -1,6 +1,6 @@
 //! Makes parts of an index of what was found in files, and chooses those that are used.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use forebay_dataset::IndexError;
 use forebay_dataset::index::{FieldSpec, IndexBuilder};
@@ -9,7 +9,7 @@ use crate::error::Result;
 use crate::extents::Emitter;
 use crate::files::Inputs;
 use crate::groups::stem;
-use crate::parts::Part;
+use crate::parts::{Part, PartFiles};
 use crate::plan::Plan;
 use crate::rows::RowEmitter;
 use crate::scan::{Samples, Scanned};
@@ -59,7 +59,9 @@ pub(crate) fn part(
     scans: &[Scanned],
     fields: &[FieldSpec],
     stems: bool,
-) -> std::result::Result<IndexBuilder, IndexError> {
+) -> std::result::Result<(IndexBuilder, PartFiles), IndexError> {
+    let mut files = PartFiles::new();
+    let mut segments = HashMap::new();
     let root = plan.inputs.root.to_string_lossy();
     let mut builder = IndexBuilder::new(&root, fields.to_vec(), request.block_size)?;
     let mut extents = Vec::new();
@@ -73,11 +75,26 @@ pub(crate) fn part(
             continue;
         }
         let name = &plan.inputs.files[scan.file].name;
-        let segment = builder.add_segment(name, scan.fingerprint)?;
+        files.push((builder.len(), name.clone()));
+        // A file may lead to others, an input or not, and two to the same.
+        let own = std::iter::once((name, scan.fingerprint));
+        let others = scan.others.iter();
+        let others = others.map(|other| (&other.name, other.fingerprint));
+        let mut led_to = Vec::with_capacity(scan.others.len() + 1);
+        for (name, fingerprint) in own.chain(others) {
+            led_to.push(match segments.get(name) {
+                Some(segment) => *segment,
+                None => {
+                    let segment = builder.add_segment(name, fingerprint)?;
+                    segments.insert(name.clone(), segment);
+                    segment
+                }
+            });
+        }
         let mut key = String::new();
         match &scan.samples {
             Samples::Groups(groups) => {
-                let emitter = Emitter::new(&groups.extents, segment, &mut builder)?;
+                let emitter = Emitter::new(&groups.extents, led_to, &mut builder)?;
                 for sample in 0..groups.len() {
                     if groups.schemas[groups.schema(sample)].fields != fields {
                         continue;
@@ -98,7 +115,7 @@ pub(crate) fn part(
                 }
             }
             Samples::Rows(rows) => {
-                let mut emitter = RowEmitter::new(rows, segment, &mut builder)?;
+                let mut emitter = RowEmitter::new(rows, &led_to, &mut builder)?;
                 for row in 0..rows.rows {
                     extents.clear();
                     emitter.emit(row, &mut builder, &mut extents)?;
@@ -107,7 +124,27 @@ pub(crate) fn part(
             }
         }
     }
-    Ok(builder)
+    Ok((builder, files))
+}
+
+/// A file that several files lead to has to be the same file for all.
+pub(crate) fn check_one_version(inputs: &Inputs, scans: &[Scanned]) -> Result<()> {
+    let own = scans.iter().map(|scan| {
+        let input = &inputs.files[scan.file];
+        (&input.name, &input.path, scan.fingerprint)
+    });
+    let others = scans.iter().flat_map(|scan| &scan.others);
+    let others = others.map(|other| (&other.name, &other.path, other.fingerprint));
+    let mut known = HashMap::new();
+    for (name, path, fingerprint) in own.chain(others) {
+        if *known.entry(name).or_insert(fingerprint) != fingerprint {
+            return Err(IndexerError::Stale {
+                path: path.clone(),
+                what: "it was written to while it was read".to_owned(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// Whether two samples have one key: those of two files, since those of one cannot.

@@ -236,6 +236,7 @@ fn gather(request: &IndexRequest, keep: bool, progress: &dyn Progress) -> Result
             fields: tree.fields,
             example: root.clone(),
             stems: false,
+            files: Vec::new(),
             index: Some(parts::in_memory(tree.builder)?),
         }];
         let (content, skipped) = by_rows(request, &inputs, &manifest, parts, &filter)?;

@@ -18,6 +18,7 @@
 mod assemble;
 mod detect;
 mod error;
+mod export;
 mod extents;
 mod files;
 mod flatten;
@@ -44,6 +45,7 @@ mod source;
 mod tree;
 
 pub use error::IndexerError;
+pub use export::{ExportRequest, export};
 pub use flatten::{FlattenRequest, FlattenSource, FlattenSummary, flatten};
 pub use format::Format;
 pub use index::{IndexSummary, index};

@@ -34,6 +34,9 @@ impl AsRef<[u8]> for Bytes {
     }
 }
 
+/// The files of a part in order, each with the position of its first sample.
+pub(crate) type PartFiles = Vec<(u64, String)>;
+
 /// Samples of some files by one rule, all with the same fields.
 #[derive(Debug)]
 pub(crate) struct Part {
@@ -44,6 +47,8 @@ pub(crate) struct Part {
     pub(crate) example: String,
     /// Keys begin with the stem of the sample's file, since they would repeat without.
     pub(crate) stems: bool,
+    /// None where each sample is a file.
+    pub(crate) files: PartFiles,
     /// `None` if the samples have no fields: there is nothing to read.
     pub(crate) index: Option<Index<Bytes>>,
 }
@@ -82,6 +87,10 @@ impl Part {
 
     /// Path of the file that holds a sample, relative to the root.
     pub(crate) fn file(&self, sample: u64) -> Result<&str, IndexError> {
+        let after = self.files.partition_point(|(first, _)| *first <= sample);
+        if let Some((_, name)) = after.checked_sub(1).and_then(|at| self.files.get(at)) {
+            return Ok(name);
+        }
         let Some(index) = &self.index else {
             return Ok("");
         };
@@ -164,6 +173,8 @@ pub(crate) struct Made {
     pub(crate) builder: Option<IndexBuilder>,
     /// What the files were.
     pub(crate) fingerprints: Vec<Fingerprint>,
+    /// The files that those lead to.
+    pub(crate) others: Vec<(String, Fingerprint)>,
 }
 
 impl Made {
@@ -213,6 +224,11 @@ impl Batch {
     /// One part for each kind of sample.
     fn parts(self, request: &IndexRequest, plan: &Plan<'_>) -> Result<Vec<Made>> {
         let stems = assemble::keys_repeat(&self.scans);
+        assemble::check_one_version(&plan.inputs, &self.scans)?;
+        let others = self.scans.iter().flat_map(|scan| &scan.others);
+        let others: Vec<(String, Fingerprint)> = others
+            .map(|other| (other.name.clone(), other.fingerprint))
+            .collect();
         let fingerprints: Vec<_> = self.scans.iter().map(|scan| scan.fingerprint).collect();
         let mut kinds: Vec<(&[FieldSpec], u64, String)> = Vec::new();
         for scan in &self.scans {
@@ -230,12 +246,13 @@ impl Batch {
         let rule = self.scans.first().map_or(0, |scan| scan.rule);
         let mut made = Vec::with_capacity(kinds.len());
         for (fields, samples, example) in kinds {
-            let builder = match fields.is_empty() {
-                true => None,
-                false => Some(
-                    assemble::part(request, plan, &self.scans, fields, stems)
-                        .map_err(in_output(request))?,
-                ),
+            let (builder, files) = match fields.is_empty() {
+                true => (None, PartFiles::new()),
+                false => {
+                    let made = assemble::part(request, plan, &self.scans, fields, stems);
+                    let (builder, files) = made.map_err(in_output(request))?;
+                    (Some(builder), files)
+                }
             };
             made.push(Made {
                 part: Part {
@@ -244,10 +261,12 @@ impl Batch {
                     samples,
                     example,
                     stems,
+                    files,
                     index: None,
                 },
                 builder,
                 fingerprints: fingerprints.clone(),
+                others: others.clone(),
             });
         }
         Ok(made)

@@ -14,8 +14,9 @@ use forebay_dataset::index::Index;
 use serde::{Deserialize, Serialize};
 
 use crate::error::Result;
+use crate::files::fingerprint;
 use crate::output::write_whole;
-use crate::parts::{Bytes, Made, Part, damaged, names};
+use crate::parts::{Bytes, Made, Part, PartFiles, damaged, names};
 use crate::plan::{Job, Plan};
 use crate::{IndexRequest, IndexerError};
 
@@ -44,6 +45,8 @@ struct Listed {
     number: usize,
     rule: usize,
     files: Vec<SavedFile>,
+    /// Files that those lead to.
+    others: Vec<SavedFile>,
     kinds: Vec<SavedKind>,
 }
 
@@ -61,6 +64,8 @@ struct SavedKind {
     example: String,
     stems: bool,
     has_index: bool,
+    /// Each with the position of its first sample.
+    files: PartFiles,
 }
 
 impl Saved {
@@ -148,6 +153,13 @@ impl Saved {
                 return Ok(None);
             }
         }
+        for other in &listed.others {
+            let path = plan.inputs.root.join(&other.name);
+            let found = fs::metadata(&path).map(|metadata| fingerprint(&metadata));
+            if found.ok() != Some(other.fingerprint()) {
+                return Ok(None);
+            }
+        }
         let mut parts = Vec::new();
         for (number, kind) in listed.kinds.iter().enumerate() {
             let Some(part) = kind.open(&folder, &listed, number) else {
@@ -174,10 +186,15 @@ impl Saved {
         self.next += 1;
         let fingerprints = made.first().map_or(&[][..], |made| &made.fingerprints);
         let files = names(plan, jobs).zip(fingerprints);
+        let others = made.first().map_or(&[][..], |made| &made.others);
         let mut listed = Listed {
             number,
             rule: jobs.first().map_or(0, |job| job.rule),
             files: files
+                .map(|(name, file)| SavedFile::new(name, file))
+                .collect(),
+            others: others
+                .iter()
                 .map(|(name, file)| SavedFile::new(name, file))
                 .collect(),
             kinds: Vec::new(),
@@ -190,6 +207,7 @@ impl Saved {
                 example: part.example.clone(),
                 stems: part.stems,
                 has_index: made.builder.is_some(),
+                files: part.files.clone(),
             });
             if let Some(builder) = made.builder {
                 let path = index_path(&folder, number, kind);
@@ -325,6 +343,7 @@ impl SavedKind {
             samples: self.samples,
             example: self.example.clone(),
             stems: self.stems,
+            files: self.files.clone(),
             index,
         })
     }

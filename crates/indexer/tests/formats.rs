@@ -416,3 +416,72 @@ fn mixed_inputs_are_refused() {
     let error = chain(&"nothing".parse::<Labels>().unwrap_err());
     assert!(error.contains("`folders`"), "{error}");
 }
+
+#[test]
+fn rows_of_arrow_files_are_what_pyarrow_reads() {
+    let case = Case::format("arrow_rows");
+    let mut request = case.request(&["rows"]);
+    request.fields = ["code", "count", "half", "small", "vector", "x"]
+        .map(str::to_owned)
+        .to_vec();
+    case.check(&request);
+}
+
+#[test]
+fn arrow_features_are_refused_by_name() {
+    let case = Case::format("arrow_refused");
+    for (file, words) in [
+        ("nulls", "values that are missing"),
+        ("bits", "no plain numbers"),
+        ("text", "no plain numbers"),
+        ("packed", "compressed record batches"),
+        ("cut", "end of the stream"),
+        ("old", "first version of Feather"),
+    ] {
+        let mut request = one(&case, &format!("{file}.arrow"));
+        request.samples = vec!["rows".parse().unwrap()];
+        let (_, error) = refusal(&request);
+        assert!(error.contains(words), "{file}: {error}");
+        assert!(error.contains(&format!("{file}.arrow")), "{error}");
+    }
+    for file in ["cut", "old"] {
+        refusal(&one(&case, &format!("{file}.arrow")));
+    }
+}
+
+#[test]
+fn parquet_features_are_refused_by_name() {
+    let case = Case::format("parquet_refused");
+    for (file, words) in [
+        ("cut", "may be cut short"),
+        ("secret", "encrypted metadata"),
+        ("long", "its metadata would have"),
+        ("short", "row group 0 lies at"),
+    ] {
+        let (_, error) = refusal(&one(&case, &format!("{file}.parquet")));
+        assert!(error.contains(words), "{file}: {error}");
+    }
+}
+
+/// Whatever byte of an Arrow or Parquet file is changed: an error or an index, never a panic.
+#[test]
+fn changed_tables_neither_panic_nor_hang() {
+    for (case, file) in [
+        ("arrow_refused", "whole.arrow"),
+        ("parquet_refused", "whole.parquet"),
+    ] {
+        let case = Case::format(case);
+        let path = case.files.join(file);
+        let whole = fs::read(&path).unwrap();
+        for at in (0..whole.len()).step_by(3) {
+            let mut bytes = whole.clone();
+            bytes[at] ^= 0xff;
+            fs::write(&path, &bytes).unwrap();
+            for rule in ["", "rows"] {
+                let mut request = one(&case, file);
+                request.samples = rule.parse().into_iter().collect();
+                let _ = index(&request, &());
+            }
+        }
+    }
+}

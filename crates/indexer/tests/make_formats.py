@@ -483,5 +483,87 @@ def mds_refused(out):
     writer.finish()
 
 
+def arrow_table(rows):
+    """Columns of every kind that has values of one length, and one that has not."""
+    import pyarrow as pa
+
+    vectors = pa.array(RANDOM.standard_normal(rows * 3).astype("f4"))
+    columns = {
+        "text": pa.array([f"row {row}" for row in range(rows)]),
+        "count": pa.array(RANDOM.integers(0, 1 << 40, rows)),
+        "half": pa.array(RANDOM.standard_normal(rows).astype("f2")),
+        "small": pa.array(RANDOM.integers(-9, 9, rows).astype("i1")),
+        "vector": pa.FixedSizeListArray.from_arrays(vectors, 3),
+        "code": pa.array([RANDOM.bytes(5) for _ in range(rows)], pa.binary(5)),
+        "list": pa.array([[row] * (row % 3) for row in range(rows)]),
+        "kind": pa.array([f"{row % 2}" for row in range(rows)]).dictionary_encode(),
+        "x": pa.array(floats(rows).astype("f8")),
+    }
+    return pa.table(columns)
+
+
+FIXED = ["code", "count", "half", "small", "vector", "x"]
+
+
+def write_arrow(path, table, stream, rows):
+    """Record batches of so many rows, as pyarrow writes them."""
+    import pyarrow as pa
+
+    make = pa.ipc.new_stream if stream else pa.ipc.new_file
+    with make(str(path), table.schema) as writer:
+        writer.write_table(table, max_chunksize=rows)
+
+
+@case
+def arrow_rows(out):
+    samples = []
+    for stream, name in [(False, "a.arrow"), (True, "b.arrow")]:
+        table = arrow_table(23)
+        write_arrow(out / name, table, stream, 10)
+        for row in range(23):
+            fields = {}
+            for column in FIXED:
+                value = table[column][row].as_py()
+                dtype = {"half": "f2", "small": "i1", "vector": "f4", "count": "i8"}.get(column)
+                fields[column] = raw(value) if column == "code" else np.asarray(value, dtype)
+            samples.append((None, fields))
+    (out / "dataset_info.json").write_text("{}")
+    return samples
+
+
+@case
+def arrow_refused(out):
+    import pyarrow as pa
+
+    for name, column in [
+        ("nulls", pa.array([1, None, 3])),
+        ("bits", pa.array([True, False])),
+        ("text", pa.array(["a", "b"])),
+    ]:
+        write_arrow(out / f"{name}.arrow", pa.table({"x": column}), False, 10)
+    options = pa.ipc.IpcWriteOptions(compression="zstd")
+    table = pa.table({"x": pa.array([1.5] * 100)})
+    with pa.ipc.new_file(str(out / "packed.arrow"), table.schema, options=options) as writer:
+        writer.write_table(table)
+    write_arrow(out / "whole.arrow", table, True, 10)
+    whole = (out / "whole.arrow").read_bytes()
+    (out / "cut.arrow").write_bytes(whole[:-8])
+    (out / "old.arrow").write_bytes(b"FEA1" + bytes(100))
+
+
+@case
+def parquet_refused(out):
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    pq.write_table(pa.table({"x": [1, 2]}), out / "whole.parquet")
+    whole = (out / "whole.parquet").read_bytes()
+    (out / "cut.parquet").write_bytes(whole[:-3])
+    (out / "secret.parquet").write_bytes(whole[:-4] + b"PARE")
+    (out / "long.parquet").write_bytes(whole[:-8] + b"\xff\xff\xff\x7fPAR1")
+    (footer,) = struct.unpack("<I", whole[-8:-4])
+    (out / "short.parquet").write_bytes(whole[:6] + whole[-8 - footer :])
+
+
 if __name__ == "__main__":
     main()

@@ -11,7 +11,7 @@ use super::record::{
     CONTIGUOUS, ChunkRecord, FieldRecord, HashRecord, SegmentRecord, ShardRecord, VALUE,
 };
 use super::sections::{Sections, invalid};
-use super::{FieldSpec, Index, keys, tables};
+use super::{FieldSpec, Index, keys, layouts, tables};
 use crate::{IndexError, SegmentIndex};
 
 /// An index that samples are taken from.
@@ -154,10 +154,12 @@ impl<'a, B: AsRef<[u8]>, P: Picks> Composer<'a, B, P> {
             segments.push(self.segment(&path, segment.fingerprint)?);
         }
         let view = part.index.view();
-        let layouts = view.head.layouts.iter();
-        let layouts = layouts
-            .map(|parsed| Ok(self.tables.intern_layout(parsed.layout.clone())?.0))
-            .collect::<Result<_, IndexError>>()?;
+        let stored = view.section(Section::Layouts);
+        let layouts = (0..view.head.header.layouts).map(|number| {
+            let parsed = view.head.layouts.get(stored, number)?;
+            Ok(self.tables.intern_layout(parsed.layout.clone())?.0)
+        });
+        let layouts = layouts.collect::<Result<_, IndexError>>()?;
         let mut shapes = HashMap::new();
         let (mut word, words) = (0, view.section(Section::Shapes).len() / 8);
         while word < words {
@@ -258,7 +260,7 @@ impl<'a, B: AsRef<[u8]>, P: Picks> Composer<'a, B, P> {
         header.place([
             tables.root.len() as u64,
             tables::encode_fields(&tables.fields).len() as u64,
-            tables::encode_layouts(&tables.layouts).len() as u64,
+            layouts::encode(&tables.layouts).len() as u64,
             (tables.shards.len() * ShardRecord::LEN) as u64,
             (tables.segments.len() * SegmentRecord::LEN) as u64,
             tables.paths.len() as u64,
@@ -280,7 +282,7 @@ impl<'a, B: AsRef<[u8]>, P: Picks> Composer<'a, B, P> {
         let tables = &self.tables;
         sections.whole(Section::Root, tables.root.as_bytes())?;
         sections.whole(Section::Fields, &tables::encode_fields(&tables.fields))?;
-        sections.whole(Section::Layouts, &tables::encode_layouts(&tables.layouts))?;
+        sections.whole(Section::Layouts, &layouts::encode(&tables.layouts))?;
         sections.begin_section(Section::Shards)?;
         for shard in &tables.shards {
             sections.bytes(&shard.encode())?;

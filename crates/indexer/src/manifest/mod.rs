@@ -323,6 +323,7 @@ impl Manifest {
             samples: self.rows,
             example: self.path.display().to_string(),
             stems: false,
+            files: Vec::new(),
             index: Some(in_memory(builder)?),
         }))
     }
