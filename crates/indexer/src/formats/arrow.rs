@@ -237,6 +237,7 @@ fn rows(
         let arrays = columns.iter().zip(&starts).map(|(column, start)| Array {
             dtype: column.field.dtype,
             dims: column.shape.clone(),
+            file: 0,
             storage: ArrayStorage::Contiguous {
                 offset: start + row * column.row_bytes,
             },

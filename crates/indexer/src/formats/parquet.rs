@@ -104,6 +104,7 @@ fn constant(field: &FieldSpec, value: i64) -> Array {
     Array {
         dtype: field.dtype,
         dims: Vec::new(),
+        file: 0,
         storage: ArrayStorage::Chunked {
             layout: ChunkLayout {
                 array_shape: vec![1],
