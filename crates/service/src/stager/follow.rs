@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use forebay_cache::{Cache, Job, jobs};
 use forebay_residency::{PlanFile, PlanPlace};
 
+use super::flights::OriginId;
 use super::known::Place;
 use crate::stage::OpenDataset;
 
@@ -72,6 +73,11 @@ impl Following {
 
     pub(crate) fn open(&self) -> &OpenDataset {
         &self.open
+    }
+
+    /// Where its samples come from.
+    pub(super) fn origin(&self) -> OriginId {
+        OriginId(Arc::as_ptr(&self.open.origin) as usize)
     }
 
     /// Whose order it is, announced over `link`.

@@ -4,6 +4,7 @@
 //! A wrong plan costs time, never data: all it can do is to make blocks resident that nobody asks
 //! for.
 
+mod flights;
 mod follow;
 mod known;
 mod limit;
@@ -23,9 +24,9 @@ use crate::origins::OriginReads;
 use crate::pool::{Class, Pool};
 use crate::stage::OpenDataset;
 
+use flights::{Flights, OriginId};
 use follow::{Following, entries};
 use known::{Known, Place};
-use limit::FlightLimit;
 use rate::RateLimit;
 use uses::Uses;
 
@@ -67,6 +68,7 @@ struct Ended {
     /// Number of the plan that it was for, and its batch there.
     plan: u64,
     batch: u64,
+    origin: OriginId,
     /// What it read and kept.
     read: Option<OriginReads>,
 }
@@ -128,8 +130,7 @@ impl Stager {
             events: events.clone(),
             following: Vec::new(),
             plans: 0,
-            in_flight: 0,
-            limit: FlightLimit::new(most),
+            flights: Flights::new(most),
             rate,
             known: Arc::default(),
             learning: false,
@@ -182,8 +183,7 @@ struct Work {
     following: Vec<(u64, Box<Following>)>,
     /// How many plans have been followed: the number of the next one.
     plans: u64,
-    in_flight: usize,
-    limit: FlightLimit,
+    flights: Flights,
     rate: RateLimit,
     known: Arc<Known>,
     /// Whether the uses of some plan are being worked out: of one at a time, for the memory's sake.
@@ -195,7 +195,7 @@ struct Work {
 impl Work {
     fn run(&mut self, heard: &Receiver<Event>) {
         loop {
-            let event = if self.following.is_empty() && self.in_flight == 0 {
+            let event = if self.following.is_empty() && self.flights.in_flight() == 0 {
                 heard.recv().map_err(|_| RecvTimeoutError::Disconnected)
             } else {
                 heard.recv_timeout(TICK)
@@ -238,20 +238,25 @@ impl Work {
                 }
                 self.learn_next();
             }
-            Event::Ended(Ended { plan, batch, read }) => {
-                self.in_flight -= 1;
-                let mut plans = self.following.iter_mut();
-                if let Some((_, following)) = plans.find(|(_, each)| each.number == plan) {
-                    following.ended(batch);
-                }
-                // A fill that found its blocks resident, or that followed another's, took no time
-                // of the origin's.
-                if let Some(read) = read.filter(|read| read.bytes > 0) {
-                    self.limit.heard(read.took, self.in_flight);
-                    let staged = &self.status.staged_bytes;
-                    staged.fetch_add(read.bytes, Ordering::Relaxed);
-                }
-            }
+            Event::Ended(ended) => self.ended(ended),
+        }
+    }
+
+    fn ended(&mut self, ended: Ended) {
+        // A fill that found its blocks resident, or that followed another's, took no time of the
+        // origin's.
+        let read = ended.read.filter(|read| read.bytes > 0);
+        self.flights.end(ended.origin, read.map(|read| read.took));
+        let staged = read.map_or(0, |read| read.bytes);
+        (self.status.staged_bytes).fetch_add(staged, Ordering::Relaxed);
+        self.note_end(ended);
+    }
+
+    /// Tells the plan that one of its reads has ended, or will not begin.
+    fn note_end(&mut self, ended: Ended) {
+        let mut plans = self.following.iter_mut();
+        if let Some((_, following)) = plans.find(|(_, each)| each.number == ended.plan) {
+            following.ended(ended.batch);
         }
     }
 
@@ -272,12 +277,15 @@ impl Work {
         self.learn_next();
     }
 
-    fn forget_the_gone(&self) {
+    fn forget_the_gone(&mut self) {
         let followed = |place: &Place| {
             let mut places = self.following.iter().map(|(link, each)| each.place(*link));
             places.any(|each| each == *place)
         };
         self.known.retain(followed);
+        let following = &self.following;
+        let is_read = |origin| following.iter().any(|(_, each)| each.origin() == origin);
+        self.flights.retain(is_read);
     }
 
     /// Works out when each block is needed, beside the staging, where room may become short: for
@@ -352,19 +360,19 @@ impl Work {
         let share = half / (self.following.len() as u64).max(1);
         let (bytes, time) = (self.parts.ahead_bytes.min(share), self.parts.ahead);
         let mut looked_at = 0;
-        while self.in_flight < self.limit.now()
-            && looked_at < SAMPLES_A_TICK
-            && self.rate.admits(Instant::now())
-        {
+        while looked_at < SAMPLES_A_TICK && self.rate.admits(Instant::now()) {
+            let flights = &mut self.flights;
             let nearest = (self.following.iter_mut())
                 .map(|(_, following)| following)
                 .filter(|following| following.may_go_on(bytes, time))
+                .filter(|following| flights.bear(following.origin()))
                 .min_by_key(|following| following.lead());
             let Some(nearest) = nearest else { return };
             if let Some((batch, job)) = nearest.next_job() {
                 let ended = Ended {
                     plan: nearest.number,
                     batch,
+                    origin: nearest.origin(),
                     read: None,
                 };
                 let open = nearest.open().clone();
@@ -391,7 +399,11 @@ impl Work {
             let (filled, read) = open.fill_ahead(&cache, &job, Instant::now() + FOLLOW_LIMIT);
             fill.ended.read = matches!(filled, Ok(Filled::Resident)).then_some(read);
         });
-        self.in_flight += usize::from(accepted);
+        if accepted {
+            self.flights.begin(ended.origin);
+        } else {
+            self.note_end(ended);
+        }
     }
 
     fn show(&self) {
@@ -401,8 +413,11 @@ impl Work {
         set(&self.status.plans, self.following.len() as u64);
         set(&self.status.ahead_samples, sum(Following::staged_lead));
         set(&self.status.ahead_bytes, sum(Following::ahead_bytes));
-        set(&self.status.in_flight_reads, self.in_flight as u64);
-        set(&self.status.flight_limit, self.limit.now() as u64);
+        set(
+            &self.status.in_flight_reads,
+            self.flights.in_flight() as u64,
+        );
+        set(&self.status.flight_limit, self.flights.limit() as u64);
         set(&self.status.yields, self.yields().into());
     }
 }
