@@ -92,6 +92,8 @@ struct Waiting {
     job: Job,
     /// When a thread took it up: time in the queue is no fault of the read.
     since: Arc<OnceLock<Instant>>,
+    /// Reads that are to answer: a second one once it was late.
+    reads: usize,
     hedged: bool,
 }
 
@@ -206,7 +208,8 @@ impl Readers {
         }
     }
 
-    /// Takes an answer to account. A second answer for a job is nobody's.
+    /// Takes an answer to account. Of two reads the one that succeeds counts, and the later one
+    /// where neither does; an answer after that is nobody's.
     fn heard(
         &self,
         waiting: &mut Vec<Waiting>,
@@ -216,6 +219,11 @@ impl Readers {
         let Some(at) = waiting.iter().position(|waiting| waiting.job == *job) else {
             return Ok(true);
         };
+        waiting[at].reads -= 1;
+        let is_resident = matches!(filled, Ok(Filled::Resident));
+        if !is_resident && waiting[at].reads > 0 {
+            return Ok(true);
+        }
         waiting.swap_remove(at);
         Ok(filled? == Filled::Resident)
     }
@@ -232,6 +240,7 @@ impl Readers {
         let waiting = Waiting {
             job: job.clone(),
             since: Arc::default(),
+            reads: 1,
             hedged: false,
         };
         let since = waiting.since.clone();
@@ -278,11 +287,11 @@ impl Readers {
                 if Instant::now() >= deadline {
                     return;
                 }
-                // Its failure is no answer: the first read may still succeed.
-                if let Ok(Filled::Resident) = open.fill_again(&cache, &job) {
-                    let _ = done.send((job, Ok(Filled::Resident)));
-                }
+                let answer = Some((job.clone(), Ok(Filled::NoRoom)));
+                let mut answering = Answering { answer, done };
+                answering.answer = Some((job.clone(), open.fill_again(&cache, &job)));
             });
+            late.reads += usize::from(late.hedged);
         }
     }
 

@@ -26,6 +26,7 @@ fn a_job_is_not_late_while_it_waits_for_a_thread() {
     let mut waiting = Waiting {
         job: job(0..1),
         since: Arc::default(),
+        reads: 1,
         hedged: false,
     };
     assert!(!waiting.is_late(Duration::ZERO));
@@ -57,4 +58,31 @@ fn a_task_that_panics_is_answered() {
     let staged =
         readers(&world, 1).stage_on_pool(&world.open, vec![job(backwards)], Instant::now() + LATER);
     assert!(!staged.unwrap());
+}
+
+#[test]
+fn of_two_reads_the_one_that_succeeds_counts() {
+    let readers = readers(&World::new(1 << 30), 1);
+    let hedged = || {
+        vec![Waiting {
+            job: job(0..1),
+            since: Arc::default(),
+            reads: 2,
+            hedged: true,
+        }]
+    };
+    let failed = || Err(late(&job(0..1)));
+    let mut waiting = hedged();
+    assert!(readers.heard(&mut waiting, &job(0..1), failed()).unwrap());
+    assert_eq!(waiting.len(), 1, "the other may still succeed");
+    let answer = Ok(Filled::Resident);
+    assert!(readers.heard(&mut waiting, &job(0..1), answer).unwrap());
+    assert!(waiting.is_empty());
+    assert!(
+        readers.heard(&mut waiting, &job(0..1), failed()).unwrap(),
+        "nobody's"
+    );
+    let mut waiting = hedged();
+    assert!(readers.heard(&mut waiting, &job(0..1), failed()).unwrap());
+    assert!(readers.heard(&mut waiting, &job(0..1), failed()).is_err());
 }
