@@ -174,7 +174,9 @@ fn a_truncated_log_is_shown_as_far_as_it_goes_and_said_to_be_one() {
     let shown = forebay(["darshan", cut.to_str().unwrap()]);
     assert!(shown.status.success());
     assert!(text(&shown.stdout).contains("fault     module POSIX is cut short"));
+    let shown = forebay(["darshan", cut.to_str().unwrap(), "--json"]);
     assert!(text(&shown.stderr).contains("module POSIX is cut short"));
+    assert!(text(&shown.stdout).contains("module POSIX is cut short"));
     let found = forebay(["classes", cut.to_str().unwrap(), "--gfs", "/grand"]);
     assert!(
         text(&found.stderr).contains("cut short"),
@@ -209,7 +211,7 @@ fn bad_input_is_a_clear_error() {
     let both = forebay(["classes", &logs[0], "--gfs", "/a", "--lfs", "/a/"]);
     assert!(failed(&both, 2).contains("both tiers"));
     let (empty, noise) = (file("empty", b""), file("noise", b"no log\n"));
-    assert!(failed(&forebay(["darshan", &empty]), 1).contains("not a Darshan log"));
+    assert!(failed(&forebay(["darshan", &empty]), 1).contains("is no Darshan log"));
     assert!(failed(&forebay(["classes", &empty]), 1).contains("the records are empty"));
     assert!(failed(&forebay(["classes", &noise]), 1).contains("line 1 is not a record"));
     let mixed = forebay(["classes", &logs[0], &noise]);

@@ -21,6 +21,7 @@ pub use place::{Prefixes, Tier};
 use profile::{Findings, Profile};
 
 use super::{Class, ClassTable, TableError};
+use crate::record::MAX_SECONDS;
 
 /// What a process is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,7 +81,9 @@ pub enum OptionsError {
     #[error("the prefix `{0}` is named for both tiers")]
     PrefixOfBoth(String),
     /// An epoch that is empty or absurd.
-    #[error("an epoch must end after it starts, both from 0 s on: {0} to {1} s")]
+    #[error(
+        "an epoch must start at 0 s or later, and end after that and within 10000000 s: {0} to {1} s"
+    )]
     Window(f64, f64),
     /// Epochs that overlap or are measured by two clocks.
     #[error("epochs must follow each other, all on one clock")]
@@ -107,6 +110,16 @@ pub enum ClassifyError {
         reason: String,
         /// Folders that have the most I/O time, with their seconds.
         folders: Vec<(String, f64)>,
+    },
+    /// Everything on the tiers is in records that sum over all ranks.
+    #[error(
+        "all I/O on the tiers is in {records} records that sum over all ranks ({seconds:.3} s): it cannot be told to processes"
+    )]
+    OnlyShared {
+        /// How many.
+        records: u64,
+        /// Their seconds.
+        seconds: f64,
     },
     /// Grouping by parent, and no log states one.
     #[error("no log states the process that forked it, so there is nothing to group by")]
@@ -244,10 +257,13 @@ impl Classifier {
     }
 
     fn check_tiers(&self) -> Result<(), ClassifyError> {
-        let entries = self.profiles.iter().flat_map(|profile| &profile.entries);
-        let is_shared_only = self.found.shared.0 > 0;
-        if is_shared_only || entries.clone().any(|entry| entry.tier.is_some()) {
+        let mut entries = self.profiles.iter().flat_map(|profile| &profile.entries);
+        if entries.any(|entry| entry.tier.is_some()) {
             return Ok(());
+        }
+        let (records, seconds) = self.found.shared;
+        if records > 0 {
+            return Err(ClassifyError::OnlyShared { records, seconds });
         }
         let reason = if self.options.prefixes.all().is_empty() {
             "no file lies on a mount whose type is known as global or local"
@@ -273,6 +289,12 @@ impl Classifier {
             let shown: Vec<String> = jobs.iter().take(5).map(i64::to_string).collect();
             let words = format!("the logs are of {} jobs: {}", jobs.len(), shown.join(", "));
             warnings.push(words + ": the slowest process of one is compared with those of others");
+        }
+        if self.found.absurd > 0 {
+            warnings.push(format!(
+                "{} times of files on no tier are negative or absurd and count as 0 s",
+                self.found.absurd
+            ));
         }
         let (shared, seconds) = self.found.shared;
         if shared > 0 {
@@ -311,18 +333,14 @@ fn first_starts(profiles: &[Profile]) -> BTreeMap<i64, i64> {
 
 fn execution(profiles: &[Profile], windows: &[Window]) -> BTreeMap<Option<u32>, f64> {
     if windows.is_empty() {
-        let start = profiles
-            .iter()
-            .map(|one| one.start_unix_ns)
-            .min()
-            .unwrap_or(0);
-        let end = profiles
-            .iter()
-            .map(|one| one.end_unix_ns)
-            .max()
-            .unwrap_or(0);
-        let wall = end.saturating_sub(start) as f64 / 1e9;
-        return (wall > 0.0).then_some((None, wall)).into_iter().collect();
+        let jobs: BTreeSet<i64> = profiles.iter().map(|one| one.jobid).collect();
+        let start = profiles.iter().map(|one| one.start_unix_ns).min();
+        let end = profiles.iter().map(|one| one.end_unix_ns).max();
+        let ns = end.unwrap_or(0).saturating_sub(start.unwrap_or(0));
+        let wall = ns as f64 / 1e9;
+        // Several jobs have no wall time together, and a clock may have been set meanwhile.
+        let is_sound = jobs.len() == 1 && wall > 0.0 && wall <= MAX_SECONDS;
+        return is_sound.then_some((None, wall)).into_iter().collect();
     }
     let numbered = windows.iter().zip(1..);
     numbered

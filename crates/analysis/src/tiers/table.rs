@@ -252,12 +252,16 @@ impl TableBuilder {
 
 fn accumulate(sum: &mut f64, more: f64, process: &str, class: &str) -> Result<(), TableError> {
     let found = *sum + more;
-    if !(0.0..=MAX_SECONDS).contains(&more) || found > MAX_SECONDS {
-        return Err(TableError::Seconds {
-            process: process.to_owned(),
-            class: class.to_owned(),
-            seconds: found,
-        });
+    let wrong = |seconds| TableError::Seconds {
+        process: process.to_owned(),
+        class: class.to_owned(),
+        seconds,
+    };
+    if !(0.0..=MAX_SECONDS).contains(&more) {
+        return Err(wrong(more));
+    }
+    if found > MAX_SECONDS {
+        return Err(wrong(found));
     }
     *sum = found;
     Ok(())

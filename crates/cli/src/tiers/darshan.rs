@@ -1,6 +1,6 @@
 //! `forebay tiers darshan`
 
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 
 use clap::Args;
@@ -29,34 +29,38 @@ pub(crate) struct Arguments {
 /// Reads and shows one log after the other. A log that cannot be read fails the command after
 /// the others were shown.
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let mut out = io::stdout().lock();
+    let mut out = BufWriter::new(io::stdout().lock());
     let mut failures = Vec::new();
-    for (place, path) in arguments.logs.iter().enumerate() {
-        let log = match logs::read(path) {
-            Ok(log) => log,
+    let mut gap = "";
+    logs::each(&arguments.logs, |path, read| {
+        let shown = path.display().to_string();
+        let log = match read {
+            Ok(Some(log)) => log,
+            Ok(None) => {
+                failures.push(Failure::new(format!("`{shown}` is no Darshan log")));
+                return Ok(());
+            }
             Err(failure) => {
                 failures.push(failure);
-                continue;
+                return Ok(());
             }
         };
-        let shown = path.display().to_string();
-        for fault in &log.faults {
-            eprintln!("note: `{shown}`: {fault}");
-        }
         let text = if arguments.json {
+            for fault in &log.faults {
+                eprintln!("note: `{shown}`: {fault}");
+            }
             let named = Named {
                 file: &shown,
                 log: &log,
             };
             serde_json::to_string(&named)? + "\n"
         } else {
-            let gap = if place > 0 { "\n" } else { "" };
-            format!("{gap}{}", table::darshan(&shown, &log, arguments.top))
+            let text = table::darshan(&shown, &log, arguments.top);
+            std::mem::replace(&mut gap, "\n").to_owned() + &text
         };
-        if let Err(error) = out.write_all(text.as_bytes()) {
-            return written(Err(error));
-        }
-    }
+        written(out.write_all(text.as_bytes()))
+    })?;
+    written(out.flush())?;
     let last = failures.pop();
     for failure in failures {
         failure.show();

@@ -10,8 +10,6 @@ use forebay_analysis::tiers::darshan::{
 };
 use forebay_analysis::tiers::{Rate, Study};
 
-use forebay_darshan::Log;
-
 use super::logs;
 use crate::Failure;
 
@@ -113,9 +111,10 @@ impl Input {
         let Some((first, others)) = self.files.split_first() else {
             return Err(Failure::usage("no file is named"));
         };
-        let found = match logs::read_if_log(first)? {
-            Some(log) => self.logs((first, log), others)?,
-            None => self.records(first, others)?,
+        let found = if logs::is_log(first)? {
+            self.logs()?
+        } else {
+            self.records(first, others)?
         };
         for sentence in &found.warnings {
             eprintln!("warning: {sentence}");
@@ -123,17 +122,16 @@ impl Input {
         Ok(found)
     }
 
-    fn logs(&self, (path, log): (&Path, Log), others: &[PathBuf]) -> Result<Found, Failure> {
+    fn logs(&self) -> Result<Found, Failure> {
         let options = self.options()?;
         let prefixes = options.prefixes.clone();
         let mut classifier = Classifier::new(options).map_err(refused)?;
-        let name = |path: &Path| path.display().to_string();
-        classifier.add(&name(path), &log).map_err(refused)?;
-        drop(log);
-        for path in others {
-            let log = logs::read_if_log(path)?.ok_or_else(|| mixed(path))?;
-            classifier.add(&name(path), &log).map_err(refused)?;
-        }
+        logs::each(&self.files, |path, log| {
+            let log = log?.ok_or_else(|| mixed(path))?;
+            classifier
+                .add(&path.display().to_string(), &log)
+                .map_err(refused)
+        })?;
         // A log that is cut short may be why there is nothing to show.
         let missing = classifier.warnings().to_vec();
         let found = classifier.finish().map_err(|error| {
@@ -226,6 +224,9 @@ fn refused(error: ClassifyError) -> Failure {
                 "name --gfs and --lfs; most I/O is below {}",
                 shown.join(", ")
             ))
+        }
+        ClassifyError::OnlyShared { .. } => {
+            Some("use --shared slowest, or run with DARSHAN_DISABLE_SHARED_REDUCTION=1".into())
         }
         ClassifyError::NoParents => Some("use --group-by job, or log".into()),
         ClassifyError::NothingInEpochs => {

@@ -1,6 +1,7 @@
 //! Which epoch the I/O of a record belongs to. Darshan's counters are sums over the whole run.
 
 use super::OptionsError;
+use crate::record::MAX_SECONDS;
 
 /// The time of one epoch.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,7 +33,8 @@ impl Window {
 pub(super) fn check(windows: &[Window]) -> Result<(), OptionsError> {
     for window in windows {
         let finite = window.start_s.is_finite() && window.end_s.is_finite();
-        if !finite || window.start_s < 0.0 || window.end_s <= window.start_s {
+        let length = window.end_s - window.start_s;
+        if !finite || window.start_s < 0.0 || length <= 0.0 || length > MAX_SECONDS {
             return Err(OptionsError::Window(window.start_s, window.end_s));
         }
     }

@@ -6,6 +6,7 @@ use forebay_darshan::{Log, PosixRecord, records};
 
 use super::place::{self, Prefixes, Tier};
 use super::{Options, Shared};
+use crate::record::MAX_SECONDS;
 
 /// The I/O of one file by one rank.
 #[derive(Clone, Debug, PartialEq)]
@@ -43,6 +44,8 @@ pub(super) struct Findings {
     pub(super) other: BTreeMap<String, f64>,
     /// Shared records and their seconds.
     pub(super) shared: (u64, f64),
+    /// Times of files on no tier that are none.
+    pub(super) absurd: u64,
     /// Seconds of STDIO on files of a tier.
     pub(super) stdio_s: f64,
     pub(super) warnings: Vec<String>,
@@ -52,6 +55,18 @@ pub(super) struct Findings {
 const MAX_OTHER: usize = 10_000;
 
 impl Findings {
+    /// Old versions of Darshan let times go below 0. On a tier that is an error; elsewhere it
+    /// must not keep anybody from the tiers.
+    fn without_absurd(&mut self, mut entry: Entry) -> Entry {
+        for seconds in [&mut entry.read_s, &mut entry.meta_s] {
+            if !(0.0..=MAX_SECONDS).contains(seconds) {
+                *seconds = 0.0;
+                self.absurd += 1;
+            }
+        }
+        entry
+    }
+
     fn add_other(&mut self, name: &str, seconds: f64) {
         let full = self.other.len() >= MAX_OTHER && !self.other.contains_key(name);
         let name = if full { "(others)" } else { name };
@@ -73,9 +88,14 @@ impl Profile {
             let Some(entry) = entry(record, tier, log.job.nprocs, options.shared, found) else {
                 continue;
             };
+            let entry = if tier.is_none() {
+                found.without_absurd(entry)
+            } else {
+                entry
+            };
             if tier.is_none() {
                 let name = log.name(record.id).unwrap_or("(no name in the log)");
-                found.add_other(name, entry.read_s.max(0.0) + entry.meta_s.max(0.0));
+                found.add_other(name, entry.read_s + entry.meta_s);
             }
             let of_file = reads.get(&(record.id, record.rank));
             entries.push(Entry {

@@ -1,6 +1,8 @@
 //! Golden values of real logs, and the rules one by one.
 #![allow(clippy::unwrap_used, reason = "a test ends where a step of it fails")]
 
+use std::sync::LazyLock;
+
 use forebay_darshan::records::dxt::Segment;
 use forebay_darshan::{DxtRecord, PosixRecord};
 use proptest::prelude::*;
@@ -48,7 +50,8 @@ fn classify<'a>(
 
 /// A log of a made-up job, without records. It starts at 1,000 s.
 fn empty_log(nprocs: i64) -> Log {
-    let mut log = real_logs().swap_remove(0).1;
+    static SOME: LazyLock<Log> = LazyLock::new(|| real_logs().swap_remove(0).1);
+    let mut log = SOME.clone();
     log.job.jobid = 42;
     log.job.nprocs = nprocs;
     log.job.start_unix_ns = 1_000_000_000_000;
@@ -258,6 +261,33 @@ fn absurd_times_are_refused_with_the_name_of_the_log() {
             "{error}"
         );
     }
+}
+
+#[test]
+fn absurd_times_elsewhere_do_not_hide_the_tiers() {
+    let mut log = empty_log(1);
+    add(&mut log, "/gfs/a", 0, (1.0, 0.5), (1.0, 2.0));
+    add(&mut log, "/home/b", 0, (2.0, -0.25), (1.0, 2.0));
+    let found = classify(&one(log), with(gfs_and_lfs())).unwrap();
+    let row = &found.table.rows()[0];
+    assert_eq!((row.total_s(), row.other_s()), (1.5, 2.0));
+    let said = found.warnings.join("\n");
+    assert!(
+        said.contains("1 times of files on no tier are negative"),
+        "{said}"
+    );
+}
+
+#[test]
+fn shared_records_alone_are_no_silent_zero() {
+    let mut log = empty_log(4);
+    add(&mut log, "/gfs/shared", -1, (6.0, 2.0), (1.0, 2.0));
+    let error = classify(&one(log), with(gfs_and_lfs())).unwrap_err();
+    let wanted = ClassifyError::OnlyShared {
+        records: 1,
+        seconds: 8.0,
+    };
+    assert_eq!(error, wanted);
 }
 
 #[test]
