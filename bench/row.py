@@ -63,10 +63,18 @@ def skipped(name: str, reason: str) -> Row:
     return Row(name, ratio=0.0, target=0.0, n=0, baseline="none", spread=0.0, skipped=reason)
 
 
-def write(file: Path, rows: Iterable[Row]) -> None:
-    """Write the summary, complete or not at all."""
+def write(file: Path, rows: Iterable[Row], *, keep: bool = False) -> None:
+    """Write the summary, complete or not at all.
+
+    `keep`: the rows of other names that stand there stay.
+    """
+    written = [row.as_json() for row in rows]
+    if keep and file.exists():
+        names = {row["name"] for row in written}
+        old = json.loads(file.read_text())
+        written = [row for row in old if row["name"] not in names] + written
     unfinished = file.with_name(f"{file.name}.unfinished")
-    unfinished.write_text(json.dumps([row.as_json() for row in rows], indent=2) + "\n")
+    unfinished.write_text(json.dumps(written, indent=2) + "\n")
     unfinished.replace(file)
 
 

@@ -18,7 +18,7 @@ from bench import belady, row, scene
 from bench.ping_pong import PingPong
 from bench.rounds import alternate, centre
 from bench.row import Row
-from bench.run import ROWS
+from bench.run import ROWS, parse
 from bench.setting import prepared
 
 TREE = Path(__file__).parents[2]
@@ -205,11 +205,20 @@ def test_belady_is_the_best_there_is(seed: int) -> None:
         assert belady.hits([[block] for block in order], capacity) == best_hits(order, capacity)
 
 
-def test_one_row_can_be_run_alone(tmp_path: Path) -> None:
+def test_one_row_can_be_run_alone_and_leaves_the_others(tmp_path: Path) -> None:
+    summary = tmp_path / "summary.json"
+    summary.write_text(json.dumps([{"name": "small_sample", "ratio": 9}, {"name": "other"}]))
     done = bench(tmp_path, "--only", "small_sample")
     assert done.returncode == 0, done.stderr
-    rows = json.loads((tmp_path / "summary.json").read_text())
-    assert [found["name"] for found in rows] == ["small_sample"]
+    first, second = json.loads(summary.read_text())
+    assert first == {"name": "other"}
+    assert second["name"] == "small_sample" and second["ratio"] != 9
+
+
+def test_a_row_is_found_by_its_own_name() -> None:
+    assert parse(["--only", "ahead_epoch1"]).only == "ahead"
+    with pytest.raises(SystemExit):
+        parse(["--only", "aheadepoch1"])
 
 
 def test_a_row_that_cannot_run_is_an_error(tmp_path: Path) -> None:

@@ -48,7 +48,9 @@ def table(sample: Mapping[str, npt.NDArray[Any]]) -> pyarrow.Table:
         file = _RowGroup(sample["data"].tobytes(), footer, _start(metadata.row_group(number)))
         return pyarrow.parquet.ParquetFile(file).read_row_group(number)
     names = ", ".join(f"`{name}`" for name in sample)
-    message = f"a sample with the fields {names} is no part of a table: index Arrow or Parquet files"
+    message = (
+        f"a sample with the fields {names} is no part of a table: index Arrow or Parquet files"
+    )
     raise make("invalid-input", message)
 
 

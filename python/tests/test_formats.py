@@ -294,9 +294,7 @@ def test_small_files_share_cache_files_and_are_opened_once(tmp_path: Path, node:
             " cache=sys.argv[3]); print(sum(ds[n]['data'].size for n in range(len(ds))))"
         )
         arguments = [sys.executable, "-c", read, tmp_path / "i", slow, node.cache]
-        readers = [
-            subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) for _ in range(2)
-        ]
+        readers = [subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) for _ in range(2)]
         size = sum(path.stat().st_size for path in data.iterdir())
         assert [int(reader.communicate()[0]) for reader in readers] == [size] * 2
         assert all(bytes(ds[n]["data"]) == b"%d" % n * 500 for n in range(count))

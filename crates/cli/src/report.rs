@@ -23,7 +23,7 @@ pub(crate) struct Arguments {
     #[arg(long, default_value = "Training with and without Forebay")]
     title: String,
     /// Compute window in seconds [default: of each epoch, the median of total minus wait]
-    #[arg(long)]
+    #[arg(long, value_parser = seconds)]
     window: Option<f64>,
     /// Path that the others are compared with [default: direct]
     #[arg(long)]
@@ -31,6 +31,12 @@ pub(crate) struct Arguments {
     /// Print the summary as JSON
     #[arg(long)]
     json: bool,
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    let seconds = text.parse::<f64>().ok();
+    let positive = seconds.filter(|seconds| seconds.is_finite() && *seconds > 0.0);
+    positive.ok_or_else(|| format!("`{text}` is no number of seconds above 0"))
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {

@@ -165,7 +165,7 @@ impl Link {
             generation: target.generation,
         };
         match self.call(&target.paths, &request, deadline)? {
-            Reply::Opened { dataset, .. } => {
+            Reply::Opened { dataset } => {
                 self.opened.insert(key, dataset);
                 Ok(Ok(dataset))
             }

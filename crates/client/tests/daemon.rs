@@ -87,10 +87,7 @@ impl World {
 type Answer = fn(&Request) -> Option<Reply>;
 
 fn opened() -> Option<Reply> {
-    Some(Reply::Opened {
-        dataset: 0,
-        folder: String::new(),
-    })
+    Some(Reply::Opened { dataset: 0 })
 }
 
 /// Listens in the cache folder; the receiver gets every request.

@@ -164,11 +164,9 @@ fn take_into_use(
     if let Some(peers) = &node.peers {
         peers.offer(&opened);
     }
-    let folder = opened.dataset.folder().display().to_string();
     open.push(opened);
     Ok(Reply::Opened {
         dataset: open.len() as u32 - 1,
-        folder,
     })
 }
 

@@ -32,8 +32,7 @@ fn what_is_staged_is_resident_and_outlives_the_daemon() {
     let daemon = Daemon::start(world.cache(), &[]);
     let mut link = Link::connect(world.cache());
     let opened = link.open(&world).unwrap();
-    let folder = world.paths().data.parent().unwrap().display().to_string();
-    assert_eq!(opened, Reply::Opened { dataset: 0, folder });
+    assert_eq!(opened, Reply::Opened { dataset: 0 });
     let staged = link.stage(0, world.len(), PATIENCE);
     assert_eq!(
         staged,

@@ -71,8 +71,6 @@ pub enum Reply {
     Opened {
         /// Number for later requests.
         dataset: u32,
-        /// Folder of the block files.
-        folder: String,
     },
     /// The ranges were made resident.
     Staged {
@@ -208,10 +206,9 @@ impl Reply {
     /// The whole frame.
     pub fn encode(&self) -> Vec<u8> {
         match self {
-            Self::Opened { dataset, folder } => frame(0x81, |out| {
-                out.extend_from_slice(&dataset.to_le_bytes());
-                put_text(out, folder);
-            }),
+            Self::Opened { dataset } => {
+                frame(0x81, |out| out.extend_from_slice(&dataset.to_le_bytes()))
+            }
             Self::Staged {
                 complete,
                 peer_bytes,
@@ -234,7 +231,6 @@ impl Reply {
         let reply = match kind {
             0x81 => Self::Opened {
                 dataset: from.u32()?,
-                folder: from.text()?,
             },
             0x82 => Self::Staged {
                 complete: from.flag()?,

@@ -45,7 +45,7 @@ fn request() -> impl Strategy<Value = Request> {
 
 fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
-        (any::<u32>(), ".{0,40}").prop_map(|(dataset, folder)| Reply::Opened { dataset, folder }),
+        any::<u32>().prop_map(|dataset| Reply::Opened { dataset }),
         (any::<bool>(), any::<u64>()).prop_map(|(complete, peer_bytes)| Reply::Staged {
             complete,
             peer_bytes
