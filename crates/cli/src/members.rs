@@ -5,26 +5,26 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use forebay_members::{Job, Launcher, Rendezvous, Said};
+use forebay_members::{EtcdMeeting, Job, Launcher, Meeting, Rendezvous, Said};
 
 use crate::Failure;
 
 /// Where to find the other nodes.
 #[derive(Args)]
 pub(crate) struct MemberArguments {
-    /// The daemons of the job, this one too: HOST:PORT each, parted by commas (HOST:PORT*2 has twice the share); or `slurm`, `env` (whatever launched the job), or file:DIR, a folder that all nodes see
+    /// The daemons of the job, this one too: HOST:PORT each, parted by commas (HOST:PORT*2 has twice the share); or `slurm`, `env` (whatever launched the job), file:DIR (a folder that all nodes see), or etcd://HOST:PORT/PREFIX
     #[arg(long)]
     pub(crate) members: Option<String>,
     /// Which of the members this daemon is; it listens there [default: known from the job, or by the name of this host]
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) listen: Option<String>,
-    /// How many nodes come to file:DIR [default: as many as the job has]
+    /// How many nodes come to a folder or an etcd [default: as many as the job has]
     #[arg(long, value_name = "COUNT")]
     nodes: Option<usize>,
-    /// Name or address at which the others reach this node, for file:DIR [default: its host name]
+    /// Name or address at which the others reach this node, for a folder or an etcd [default: its host name]
     #[arg(long)]
     host: Option<String>,
-    /// Port of the daemons [default: 7420; one that is free for file:DIR]
+    /// Port of the daemons [default: 7420; one that is free for a folder or an etcd]
     #[arg(long)]
     port: Option<u16>,
     /// Seconds to wait for the other nodes
@@ -39,9 +39,9 @@ const PORT: u16 = 7420;
 pub(crate) struct Together {
     pub(crate) members: String,
     pub(crate) listen: String,
-    /// The folder where they met, and how many did.
-    pub(crate) met: Option<(Rendezvous, usize)>,
-    /// The job's secret, where the folder has one.
+    /// Where they met, and how many did.
+    pub(crate) met: Option<(Box<dyn Meeting>, usize)>,
+    /// The job's secret, where the place has one.
     pub(crate) secret_file: Option<PathBuf>,
 }
 
@@ -77,7 +77,20 @@ impl MemberArguments {
         let job = Job::of(&env)?;
         match said {
             Some(Said::List(list)) => self.by_list(list).map(Some),
-            Some(Said::Folder(folder)) => self.by_folder(folder, job).map(Some),
+            Some(Said::Folder(folder)) => {
+                let join = |id: &str, address: &str| -> Result<Box<dyn Meeting>, Failure> {
+                    Ok(Box::new(Rendezvous::join(&folder, id, address)?))
+                };
+                self.by_meeting(join, job).map(Some)
+            }
+            Some(Said::Etcd { endpoint, prefix }) => {
+                let join = |id: &str, address: &str| -> Result<Box<dyn Meeting>, Failure> {
+                    Ok(Box::new(EtcdMeeting::join(
+                        &endpoint, &prefix, id, address,
+                    )?))
+                };
+                self.by_meeting(join, job).map(Some)
+            }
             Some(Said::Slurm) => match job.filter(|job| job.launcher == Launcher::Slurm) {
                 Some(job) => self.by_hosts(&job).map(Some),
                 None => Err(Failure::usage(
@@ -139,25 +152,28 @@ impl MemberArguments {
         Ok(Together::of(members.join(","), listen))
     }
 
-    fn by_folder(&self, folder: PathBuf, job: Option<Job>) -> Result<Together, Failure> {
+    fn by_meeting(
+        &self,
+        join: impl FnOnce(&str, &str) -> Result<Box<dyn Meeting>, Failure>,
+        job: Option<Job>,
+    ) -> Result<Together, Failure> {
         let nodes = self.nodes.or(job.as_ref().and_then(|job| job.nodes));
         let nodes = nodes.filter(|nodes| *nodes > 0).ok_or_else(|| {
-            Failure::usage("it is not known how many nodes come to the folder")
-                .hint("say it with --nodes")
+            Failure::usage("it is not known how many nodes there are").hint("say it with --nodes")
         })?;
         let id = job.map_or_else(|| "job".to_owned(), |job| job.id);
         let address = match &self.listen {
             Some(listen) => listen.clone(),
             None => self.free_address()?,
         };
-        let met = Rendezvous::join(&folder, &id, &address)?;
+        let met = join(&id, &address)?;
         let members = met.members(nodes, self.wait())?;
         let secret_file = met.secret()?;
         Ok(Together {
             members: members.join(","),
             listen: address,
             met: Some((met, nodes)),
-            secret_file: Some(secret_file),
+            secret_file,
         })
     }
 

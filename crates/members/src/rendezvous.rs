@@ -6,7 +6,7 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use thiserror::Error;
+use crate::meeting::{Meeting, MeetingError};
 
 /// How often the folder is looked at: it may be on a file system that many nodes share.
 const LOOK: Duration = Duration::from_millis(200);
@@ -16,44 +16,6 @@ const SECRET_BYTES: usize = 32;
 const HERE: &str = "member-";
 /// Before the name of a member whose work is done.
 const DONE: &str = "done-";
-
-/// A rendezvous that does not come about.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum RendezvousError {
-    /// The folder cannot be used.
-    #[error("cannot use rendezvous folder `{folder}`: {source}")]
-    Folder {
-        /// The folder.
-        folder: String,
-        /// Why.
-        source: io::Error,
-    },
-    /// Not all came.
-    #[error("only {found} of {wanted} nodes came to `{folder}` in {waited:?}")]
-    Missing {
-        /// The folder.
-        folder: String,
-        /// How many came.
-        found: usize,
-        /// How many there should be.
-        wanted: usize,
-        /// How long it was waited.
-        waited: Duration,
-    },
-    /// More came than there should be.
-    #[error(
-        "{found} nodes came to `{folder}`, which is for {wanted}: use a new folder for each run"
-    )]
-    TooMany {
-        /// The folder.
-        folder: String,
-        /// How many came.
-        found: usize,
-        /// How many there should be.
-        wanted: usize,
-    },
-}
 
 /// This node's place in the folder; given up on drop.
 #[derive(Debug)]
@@ -67,8 +29,8 @@ impl Rendezvous {
     /// alone.
     ///
     /// # Errors
-    /// [`RendezvousError::Folder`].
-    pub fn join(folder: &Path, id: &str, address: &str) -> Result<Self, RendezvousError> {
+    /// [`MeetingError::Folder`].
+    pub fn join(folder: &Path, id: &str, address: &str) -> Result<Self, MeetingError> {
         let folder = folder.join(format!("forebay-{id}"));
         let joined = Self {
             address: address.to_owned(),
@@ -82,56 +44,12 @@ impl Rendezvous {
         Ok(joined)
     }
 
-    /// Waits until `nodes` have come, and returns their addresses in order.
-    ///
-    /// # Errors
-    /// [`RendezvousError`] if they have not within `limit`, or are too many.
-    pub fn members(&self, nodes: usize, limit: Duration) -> Result<Vec<String>, RendezvousError> {
-        let found = self.wait_for(HERE, nodes, limit)?;
-        let folder = || self.folder.display().to_string();
-        match found.len() {
-            found if found < nodes => Err(RendezvousError::Missing {
-                folder: folder(),
-                found,
-                wanted: nodes,
-                waited: limit,
-            }),
-            found if found > nodes => Err(RendezvousError::TooMany {
-                folder: folder(),
-                found,
-                wanted: nodes,
-            }),
-            _ => Ok(found),
-        }
-    }
-
-    /// The job's secret: made by the first that asks, the same for all.
-    ///
-    /// # Errors
-    /// [`RendezvousError::Folder`].
-    pub fn secret(&self) -> Result<PathBuf, RendezvousError> {
-        let path = self.folder.join("secret");
-        make_secret(&path).map_err(|source| self.failed(source))?;
-        Ok(path)
-    }
-
-    /// Says that this node needs the others no more, and waits until none of the `nodes` does, up to
-    /// `limit`. True if none does.
-    ///
-    /// # Errors
-    /// [`RendezvousError::Folder`].
-    pub fn done(&self, nodes: usize, limit: Duration) -> Result<bool, RendezvousError> {
-        let done = self.folder.join(format!("{DONE}{}", self.address));
-        File::create(done).map_err(|source| self.failed(source))?;
-        Ok(self.wait_for(DONE, nodes, limit)?.len() >= nodes)
-    }
-
     fn wait_for(
         &self,
         prefix: &str,
         nodes: usize,
         limit: Duration,
-    ) -> Result<Vec<String>, RendezvousError> {
+    ) -> Result<Vec<String>, MeetingError> {
         let deadline = Instant::now() + limit;
         loop {
             let found = self.names(prefix).map_err(|source| self.failed(source))?;
@@ -154,11 +72,34 @@ impl Rendezvous {
         Ok(names)
     }
 
-    fn failed(&self, source: io::Error) -> RendezvousError {
-        RendezvousError::Folder {
+    fn failed(&self, source: io::Error) -> MeetingError {
+        MeetingError::Folder {
             folder: self.folder.display().to_string(),
             source,
         }
+    }
+}
+
+impl Meeting for Rendezvous {
+    fn come(&self, nodes: usize, limit: Duration) -> Result<Vec<String>, MeetingError> {
+        self.wait_for(HERE, nodes, limit)
+    }
+
+    fn done(&self, nodes: usize, limit: Duration) -> Result<bool, MeetingError> {
+        let done = self.folder.join(format!("{DONE}{}", self.address));
+        File::create(done).map_err(|source| self.failed(source))?;
+        Ok(self.wait_for(DONE, nodes, limit)?.len() >= nodes)
+    }
+
+    fn place(&self) -> String {
+        self.folder.display().to_string()
+    }
+
+    /// Made by the first that asks, the same for all.
+    fn secret(&self) -> Result<Option<PathBuf>, MeetingError> {
+        let path = self.folder.join("secret");
+        make_secret(&path).map_err(|source| self.failed(source))?;
+        Ok(Some(path))
     }
 }
 
@@ -234,7 +175,7 @@ mod tests {
                 let folder = folder.path();
                 move || {
                     let node = Rendezvous::join(folder, "7.0", name).unwrap();
-                    let secret = std::fs::read_to_string(node.secret().unwrap()).unwrap();
+                    let secret = std::fs::read_to_string(node.secret().unwrap().unwrap()).unwrap();
                     let members = node.members(3, PATIENCE).unwrap();
                     assert!(node.done(3, PATIENCE).unwrap());
                     (node, members, secret)
@@ -267,7 +208,7 @@ mod tests {
         assert!(!first.done(2, Duration::from_millis(10)).unwrap());
         let _second = Rendezvous::join(folder.path(), "1", "b:1").unwrap();
         let many = first.members(1, PATIENCE).unwrap_err();
-        assert!(matches!(many, RendezvousError::TooMany { found: 2, .. }));
+        assert!(matches!(many, MeetingError::TooMany { found: 2, .. }));
         let nowhere = Rendezvous::join(Path::new("/proc/none"), "1", "a:1").unwrap_err();
         assert!(nowhere.to_string().contains("/proc/none"), "{nowhere}");
     }

@@ -11,12 +11,19 @@ pub enum Said {
     Environment,
     /// A folder on a file system that all nodes see.
     Folder(PathBuf),
+    /// An etcd.
+    Etcd {
+        /// `HOST:PORT`.
+        endpoint: String,
+        /// What keys begin with.
+        prefix: String,
+    },
     /// This list.
     List(String),
 }
 
 impl Said {
-    /// `slurm`, `env`, `file:DIR`, or a list of addresses.
+    /// `slurm`, `env`, `file:DIR`, `etcd://HOST:PORT/PREFIX`, or a list of addresses.
     ///
     /// # Errors
     /// Says which forms there are, if it is none of them.
@@ -25,13 +32,34 @@ impl Said {
             _ if text == "slurm" => Ok(Self::Slurm),
             _ if text == "env" => Ok(Self::Environment),
             Some(("file", folder)) if !folder.is_empty() => Ok(Self::Folder(folder.into())),
-            Some((host, _)) if !host.is_empty() && host != "file" => {
+            Some(("etcd", rest)) if rest.starts_with("//") => Self::etcd(&rest[2..]),
+            Some((host, _)) if !["", "file", "etcd"].contains(&host) => {
                 Ok(Self::List(text.to_owned()))
             }
-            _ => Err(format!(
-                "members are `slurm`, `env`, `file:DIR` or `HOST:PORT,...`: `{text}`"
-            )),
+            _ => Err(Self::wrong(text)),
         }
+    }
+
+    fn etcd(rest: &str) -> Result<Self, String> {
+        let (endpoint, prefix) = rest.split_once('/').unwrap_or((rest, ""));
+        let is_endpoint = endpoint
+            .rsplit_once(':')
+            .is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok());
+        if !is_endpoint {
+            return Err(Self::wrong(rest));
+        }
+        let prefix = prefix.trim_matches('/');
+        Ok(Self::Etcd {
+            endpoint: endpoint.to_owned(),
+            prefix: if prefix.is_empty() { "forebay" } else { prefix }.to_owned(),
+        })
+    }
+
+    fn wrong(text: &str) -> String {
+        format!(
+            "members are `slurm`, `env`, `file:DIR`, `etcd://HOST:PORT/PREFIX` or \
+             `HOST:PORT,...`: `{text}`"
+        )
     }
 }
 
@@ -47,7 +75,21 @@ mod tests {
         assert_eq!(Said::parse("file:/p/x:y"), Ok(folder));
         let list = Said::List("a:1,b:2".into());
         assert_eq!(Said::parse("a:1,b:2"), Ok(list));
-        for wrong in ["", "file:", "node7", ":7"] {
+        let etcd = |prefix: &str| Said::Etcd {
+            endpoint: "e:2379".into(),
+            prefix: prefix.into(),
+        };
+        assert_eq!(Said::parse("etcd://e:2379"), Ok(etcd("forebay")));
+        assert_eq!(Said::parse("etcd://e:2379/a/b/"), Ok(etcd("a/b")));
+        for wrong in [
+            "",
+            "file:",
+            "node7",
+            ":7",
+            "etcd:x",
+            "etcd://e",
+            "etcd://:1",
+        ] {
             assert!(
                 Said::parse(wrong).unwrap_err().contains("file:DIR"),
                 "{wrong}"
