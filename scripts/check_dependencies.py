@@ -24,6 +24,7 @@ MAY_USE = {
     "darshan": [],
     "analysis": ["darshan"],
     "emulate": [],
+    "sweep": ["analysis"],
     "origin": ["dataset"],
     "residency": ["dataset"],
     "indexer": ["dataset", "origin"],
@@ -33,7 +34,7 @@ MAY_USE = {
     "python": ["client", "dataset", "indexer", "origin", "residency", "wire"],
     "cli": [
         "analysis", "cache", "client", "darshan", "dataset", "emulate", "indexer", "members", "origin",
-        "residency", "service", "wire",
+        "residency", "service", "sweep", "wire",
     ],
 }  # fmt: skip
 

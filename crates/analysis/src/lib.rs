@@ -30,7 +30,7 @@
 #![deny(unsafe_code)]
 
 pub mod epochs;
-mod random;
+pub mod random;
 pub mod record;
 pub mod report;
 mod run;

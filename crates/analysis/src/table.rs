@@ -110,7 +110,8 @@ fn row(epoch: &EpochSummary) -> Vec<String> {
 }
 
 /// Columns as wide as their widest cell, the first to the left and the others to the right.
-pub(crate) fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
+#[must_use]
+pub fn table(heads: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         let cells = rows.iter().filter_map(|row| row.get(column));
         let head = heads[column].chars().count();

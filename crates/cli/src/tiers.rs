@@ -6,6 +6,7 @@ mod input;
 mod logs;
 mod plan;
 mod report;
+mod sweep;
 mod whatif;
 
 use clap::{Args, Subcommand};
@@ -26,6 +27,7 @@ enum Command {
     Whatif(whatif::Arguments),
     Report(report::Arguments),
     Plan(plan::Arguments),
+    Sweep(sweep::Arguments),
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
@@ -35,5 +37,6 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Command::Report(arguments) => report::run(arguments),
         Command::Whatif(arguments) => whatif::run(arguments),
         Command::Plan(arguments) => plan::run(arguments),
+        Command::Sweep(arguments) => sweep::run(arguments),
     }
 }
