@@ -20,7 +20,7 @@ PYTHON_TESTS := $(wildcard python/tests demo/tests bench/tests scripts/tests)
 NEXTEST := $(shell command -v cargo-nextest)
 RUST_TESTS := $(if $(NEXTEST),cargo nextest run --no-fail-fast --status-level slow,cargo test --lib --bins --tests --no-fail-fast)
 
-.PHONY: help setup build demo test test-rust test-python lint lint-rust lint-python lint-tree \
+.PHONY: help setup build demo tiers-demo test test-rust test-python lint lint-rust lint-python lint-tree \
         format bench fuzz soak doc clean
 
 help: ## Show this list
@@ -34,6 +34,9 @@ build: setup ## Build the forebay command and the Python package, and install bo
 
 demo: build ## Train on an emulated slow tier, direct and through Forebay; report in out/demo
 	@$(PYTHON) -m demo $(ARGS)
+
+tiers-demo: build ## Sweep emulated tiers, analyse, and check a plan; report in out/tiers-demo
+	@$(PYTHON) -m demo.tiers $(ARGS)
 
 test: test-rust test-python ## Run every test
 

@@ -138,6 +138,9 @@ def test_what_is_made_can_be_read(tmp_path: Path, file_format: str) -> None:
     subprocess.run(["forebay", "tiers", "sweep", *words], check=True, timeout=60)
     shown = subprocess.run(
         ["forebay", "tiers", "classes", str(tmp_path / "records.jsonl")],
-        check=True, timeout=60, capture_output=True, text=True,
+        check=True,
+        timeout=60,
+        capture_output=True,
+        text=True,
     )
     assert "LFS-READ" in shown.stdout

@@ -347,11 +347,12 @@ impl Trainer {
         let normal = (-2.0 * self.random.unit().ln()).sqrt()
             * (std::f64::consts::TAU * self.random.unit()).cos();
         let seconds = (self.compute.mean_s + self.compute.deviation_s * normal).max(0.0);
-        let began = Instant::now();
+        let mut computed_s = 0.0;
         if seconds > 0.0 {
+            let began = Instant::now();
             thread::sleep(Duration::from_secs_f64(seconds));
+            computed_s = began.elapsed().as_secs_f64();
         }
-        let computed_s = began.elapsed().as_secs_f64();
         self.result.steps += 1;
         self.result.samples += samples;
         if self.first_step.is_none() {

@@ -1,0 +1,1 @@
+"""The demonstration of the tier analysis: three shapes on emulated tiers, and a plan's check."""
