@@ -16,6 +16,7 @@ from bench import (
     cold_sample,
     darshan_read,
     evict,
+    hdf5,
     origin_bytes,
     resume,
     row,
@@ -41,6 +42,10 @@ ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "resume": resume.measure,
     "stager_cpu": stager_cpu.measure,
     "darshan_read": darshan_read.measure,
+    "hdf5_index": hdf5.measure_index,
+    "hdf5_warm_sample": hdf5.measure_warm,
+    "lzf_sample": hdf5.measure_lzf,
+    "flatten_lzf": hdf5.measure_flatten,
 }
 
 
@@ -56,6 +61,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a tiny run, to see that it works")
     parser.add_argument("--strict", action="store_true", help="exit status 1 if a target is missed")
     parser.add_argument("--seed", type=int, default=7, help="of data and order (7)")
+    parser.add_argument(
+        "--flatten-mib", type=int, default=1024, help="size of the file to flatten (1024)"
+    )
     parser.add_argument("--out", type=Path, default=Path("out/bench"), help="output folder")
     options = parser.parse_args(arguments)
     options.out = options.out.absolute()
@@ -104,6 +112,7 @@ def main(arguments: list[str] | None = None) -> int:
     names = [options.only] if options.only else list(ROWS)
     try:
         with prepared(options.out, quick=options.quick, seed=options.seed) as setting:
+            setting.flatten_mib = options.flatten_mib
             rows, failed = run(setting, names)
     except KeyboardInterrupt:
         say("stopped")

@@ -38,6 +38,8 @@ class Setting:
         self.ping_pong = ping_pong
         self.quick = quick
         self.seed = seed
+        # Decoded bytes of the file that is flattened.
+        self.flatten_mib = 1024
         self.random = np.random.default_rng(seed)
         self._at_end = ExitStack()
 

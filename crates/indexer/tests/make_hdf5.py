@@ -13,13 +13,14 @@ from pathlib import Path
 import h5py
 import hdf5_filters
 import hdf5_links
+import hdf5_real
 import hdf5_refused
 import hdf5_types
 import numpy as np
 from hdf5_cases import CASES, RANDOM, case, floats, groups, row_samples, smooth
 
 # Their cases are listed as they are imported.
-MODULES = [hdf5_filters, hdf5_links, hdf5_refused, hdf5_types]
+MODULES = [hdf5_filters, hdf5_links, hdf5_real, hdf5_refused, hdf5_types]
 
 
 @case

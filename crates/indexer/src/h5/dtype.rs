@@ -137,7 +137,7 @@ impl Type {
             Kind::Variable { .. } => unsupported("a variable-length type", Remedy::Flatten),
             Kind::Refused(what) => unsupported(what.clone(), Remedy::Convert),
             Kind::Array { .. } | Kind::Compound(_) => {
-                unsupported("a type of several parts", Remedy::Convert)
+                unsupported("a variable-length type of compounds or arrays", Remedy::Convert)
             }
         }
     }

@@ -13,8 +13,11 @@ use crate::source::Source;
 
 /// Files that one file may lead to: each stays open while it is read.
 const MAX_OTHERS: usize = 256;
-/// Bytes that are decoded into memory, of all files of a family.
+/// Bytes that are decoded into memory, of all files of a family: at most this, and no more than
+/// these files could hold.
 const MAX_DECODED: u64 = 1 << 30;
+const SMALL: u64 = 16 << 20;
+const EXPANSION: u64 = 1024;
 
 /// A file that another leads to.
 #[derive(Clone, Debug)]
@@ -74,13 +77,18 @@ impl Family {
     pub(super) fn charge_decoded(&self, len: u64) -> H5Result<()> {
         let mut decoded = self.decoded.lock().unwrap_or_else(PoisonError::into_inner);
         *decoded = decoded.saturating_add(len);
-        if *decoded > MAX_DECODED {
-            return unsupported(
-                "more than 1 GiB of data of one file that has to be decoded in memory",
-                Remedy::Convert,
-            );
+        let own = self.source.fingerprint()?.size;
+        let others = self.others();
+        let files = others.iter().map(|other| other.file.fingerprint.size);
+        let stored = files.fold(own, u64::saturating_add);
+        let most = SMALL.saturating_add(stored.saturating_mul(EXPANSION));
+        if *decoded <= most.min(MAX_DECODED) {
+            return Ok(());
         }
-        Ok(())
+        unsupported(
+            format!("data of {decoded} bytes that have to be decoded in memory"),
+            Remedy::Convert,
+        )
     }
 
     /// The bytes of file number `number`.
