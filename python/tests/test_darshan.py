@@ -116,3 +116,28 @@ def test_traces_equal_those_of_pydarshan(logs: dict[Path, dict[str, Any]], path:
                     (one["offset"], one["bytes"], one["start_s"], one["end_s"])
                     for one in record[f"{kind}s"]
                 ]
+
+
+@pytest.mark.parametrize("path", LOGS, ids=lambda path: path.stem[-40:])
+def test_classes_are_the_sums_of_pydarshans_records(path: Path) -> None:
+    log = oracle.log_open(str(path))
+    names = oracle.log_get_name_records(log)
+    nprocs = oracle.log_get_job(log)["nprocs"]
+    sums: dict[int, list[float]] = {}
+    for record in theirs(log, "POSIX", "dict") if "POSIX" in oracle.log_get_modules(log) else []:
+        # All files but streams lie below the root.
+        if names[record["id"]].startswith("/") and (record["rank"] >= 0 or nprocs == 1):
+            of_rank = sums.setdefault(max(record["rank"], 0), [0.0, 0.0])
+            of_rank[0] += record["fcounters"]["POSIX_F_READ_TIME"]
+            of_rank[1] += record["fcounters"]["POSIX_F_META_TIME"]
+    done = command("tiers", "classes", path, "--gfs", "/", "--json")
+    if not sums:
+        assert done.returncode == 1
+        assert "sum over all ranks" in done.stderr or "lies under a prefix" in done.stderr
+        return
+    if any(seconds < 0 for of_rank in sums.values() for seconds in of_rank):
+        assert "it must be from 0" in done.stderr
+        return
+    assert done.returncode == 0, done.stderr
+    slowest = json.loads(done.stdout)["slowest"][0]
+    assert slowest["total_s"] == pytest.approx(max(map(sum, sums.values())), rel=1e-9)

@@ -97,12 +97,18 @@ fn inflate(
     streams: &mut impl Streams,
 ) -> (Cow<'static, [u8]>, Option<Stop>) {
     // Records compress well; most regions are small.
-    let mut out = Vec::with_capacity(input.len().saturating_mul(10).min(STEP).min(limit + 1));
+    let mut out = Vec::with_capacity(
+        input
+            .len()
+            .saturating_mul(10)
+            .min(STEP)
+            .min(limit.saturating_add(1)),
+    );
     let mut finished = 0;
     while !input.is_empty() {
         if out.len() == out.capacity() {
             // One more than the limit, so that a region that just fits is told from one that does not.
-            let room = (limit + 1 - out.len()).min(STEP.max(out.len()));
+            let room = (limit.saturating_add(1) - out.len()).min(STEP.max(out.len()));
             out.reserve_exact(room);
         }
         let before = out.len();
@@ -138,7 +144,7 @@ fn drain(
 ) -> (Cow<'static, [u8]>, Option<Stop>) {
     loop {
         if out.len() == out.capacity() {
-            out.reserve_exact((limit + 1 - out.len()).min(STEP.max(out.len())));
+            out.reserve_exact((limit.saturating_add(1) - out.len()).min(STEP.max(out.len())));
         }
         let before = out.len();
         let Some((_, ended)) = streams.step(&[], &mut out) else {

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write;
 
-use forebay_darshan::{Log, ModuleState, PosixRecord};
+use forebay_darshan::{Log, ModuleState};
 
 use super::table;
 use crate::text::{self, printable};
@@ -57,7 +57,7 @@ pub fn darshan(name: &str, log: &Log, top: usize) -> String {
     out + &files(log, top)
 }
 
-/// Sums over the POSIX records of one file.
+/// Sums over the records of one file.
 #[derive(Clone, Copy, Default)]
 struct File {
     ranks: usize,
@@ -70,16 +70,15 @@ struct File {
 }
 
 impl File {
-    fn add(&mut self, record: &PosixRecord) {
+    /// Adds the record of one rank; counters that were not watched are -1.
+    fn add(&mut self, [opens, read, written]: [i64; 3], [read_s, write_s, meta_s]: [f64; 3]) {
         self.ranks += 1;
-        self.opens = self.opens.saturating_add(record.opens().max(0));
-        self.bytes_read = self.bytes_read.saturating_add(record.bytes_read().max(0));
-        self.bytes_written = self
-            .bytes_written
-            .saturating_add(record.bytes_written().max(0));
-        self.read_s += record.read_s().max(0.0);
-        self.write_s += record.write_s().max(0.0);
-        self.meta_s += record.meta_s().max(0.0);
+        self.opens = self.opens.saturating_add(opens.max(0));
+        self.bytes_read = self.bytes_read.saturating_add(read.max(0));
+        self.bytes_written = self.bytes_written.saturating_add(written.max(0));
+        self.read_s += read_s.max(0.0);
+        self.write_s += write_s.max(0.0);
+        self.meta_s += meta_s.max(0.0);
     }
 
     fn total_s(&self) -> f64 {
@@ -87,11 +86,24 @@ impl File {
     }
 }
 
+/// The files of POSIX and of STDIO, each in a table of its own: their records count apart.
 fn files(log: &Log, top: usize) -> String {
-    let mut sums: HashMap<u64, File> = HashMap::new();
+    let mut posix: HashMap<u64, File> = HashMap::new();
     for record in &log.posix {
-        sums.entry(record.id).or_default().add(record);
+        let counts = [record.opens(), record.bytes_read(), record.bytes_written()];
+        let times = [record.read_s(), record.write_s(), record.meta_s()];
+        posix.entry(record.id).or_default().add(counts, times);
     }
+    let mut stdio: HashMap<u64, File> = HashMap::new();
+    for record in &log.stdio {
+        let counts = [record.opens(), record.bytes_read(), record.bytes_written()];
+        let times = [record.read_s(), record.write_s(), record.meta_s()];
+        stdio.entry(record.id).or_default().add(counts, times);
+    }
+    of_module(log, "POSIX file", &posix, top) + &of_module(log, "STDIO file", &stdio, top)
+}
+
+fn of_module(log: &Log, head: &str, sums: &HashMap<u64, File>, top: usize) -> String {
     if sums.is_empty() {
         return String::new();
     }
@@ -103,14 +115,7 @@ fn files(log: &Log, top: usize) -> String {
         b.total_s().total_cmp(&a.total_s()).then(a_name.cmp(b_name))
     });
     let heads = [
-        "POSIX file",
-        "ranks",
-        "opens",
-        "read",
-        "written",
-        "READ s",
-        "WRITE s",
-        "META s",
+        head, "ranks", "opens", "read", "written", "READ s", "WRITE s", "META s",
     ];
     let rows: Vec<Vec<String>> = files.iter().take(top).map(row).collect();
     let mut out = table(&heads, &rows);

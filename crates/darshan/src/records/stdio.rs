@@ -55,6 +55,44 @@ pub struct StdioRecord {
     pub times: [f64; 15],
 }
 
+impl StdioRecord {
+    /// Times that the stream was opened.
+    #[must_use]
+    pub fn opens(&self) -> i64 {
+        self.counters[0]
+    }
+
+    /// Bytes that were written.
+    #[must_use]
+    pub fn bytes_written(&self) -> i64 {
+        self.counters[6]
+    }
+
+    /// Bytes that were read.
+    #[must_use]
+    pub fn bytes_read(&self) -> i64 {
+        self.counters[7]
+    }
+
+    /// Seconds of open, close and seek. In a shared record the sum over its ranks.
+    #[must_use]
+    pub fn meta_s(&self) -> f64 {
+        self.times[0]
+    }
+
+    /// Seconds of writes. In a shared record the sum over its ranks.
+    #[must_use]
+    pub fn write_s(&self) -> f64 {
+        self.times[1]
+    }
+
+    /// Seconds of reads. In a shared record the sum over its ranks.
+    #[must_use]
+    pub fn read_s(&self) -> f64 {
+        self.times[2]
+    }
+}
+
 /// A reader of records of a version; `None` for a version that is not known.
 pub(crate) fn reader(version: u32) -> Option<impl Fn(&mut Bytes<'_>) -> Option<Step<StdioRecord>>> {
     let counters = match version {

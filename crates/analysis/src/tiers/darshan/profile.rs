@@ -205,6 +205,6 @@ fn stdio_s(log: &Log, prefixes: &Prefixes) -> f64 {
     };
     let records = log.stdio.iter().filter(|record| on_tier(record.id));
     records
-        .map(|record| (record.times[0] + record.times[2]).max(0.0))
+        .map(|record| (record.meta_s() + record.read_s()).max(0.0))
         .sum()
 }
