@@ -128,15 +128,13 @@ def test_classes_are_the_sums_of_pydarshans_records(path: Path) -> None:
         # All files but streams lie below the root.
         if names[record["id"]].startswith("/") and (record["rank"] >= 0 or nprocs == 1):
             of_rank = sums.setdefault(max(record["rank"], 0), [0.0, 0.0])
-            of_rank[0] += record["fcounters"]["POSIX_F_READ_TIME"]
-            of_rank[1] += record["fcounters"]["POSIX_F_META_TIME"]
+            # Rounding leaves some microseconds below 0.
+            of_rank[0] += max(0.0, record["fcounters"]["POSIX_F_READ_TIME"])
+            of_rank[1] += max(0.0, record["fcounters"]["POSIX_F_META_TIME"])
     done = command("tiers", "classes", path, "--gfs", "/", "--json")
     if not sums:
         assert done.returncode == 1
         assert "sum over all ranks" in done.stderr or "lies under a prefix" in done.stderr
-        return
-    if any(seconds < 0 for of_rank in sums.values() for seconds in of_rank):
-        assert "it must be from 0" in done.stderr
         return
     assert done.returncode == 0, done.stderr
     slowest = json.loads(done.stdout)["slowest"][0]

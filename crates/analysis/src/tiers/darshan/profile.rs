@@ -139,9 +139,9 @@ fn entry(
     let whole = Entry {
         tier,
         rank: record.rank,
-        read_s: record.read_s(),
-        meta_s: record.meta_s(),
-        write_s: record.write_s(),
+        read_s: settled(record.read_s()),
+        meta_s: settled(record.meta_s()),
+        write_s: settled(record.write_s()),
         span: span(record),
         reads: Vec::new(),
     };
@@ -159,6 +159,17 @@ fn entry(
     match shared {
         Shared::Warn => None,
         Shared::Slowest => Some(of_slowest(record, whole)),
+    }
+}
+
+/// Darshan takes overlaps of operations out of its sums, and rounding can leave some microseconds
+/// below 0 of what took no time. Whatever is further below is no time.
+fn settled(seconds: f64) -> f64 {
+    const ROUNDING_S: f64 = 1e-3;
+    if (-ROUNDING_S..0.0).contains(&seconds) {
+        0.0
+    } else {
+        seconds
     }
 }
 

@@ -264,6 +264,14 @@ fn absurd_times_are_refused_with_the_name_of_the_log() {
 }
 
 #[test]
+fn what_rounding_leaves_below_zero_is_no_time() {
+    let mut log = empty_log(1);
+    add(&mut log, "/gfs/a", 0, (1.0, -2.86e-6), (1.0, 2.0));
+    let found = classify(&one(log), with(gfs_and_lfs())).unwrap();
+    assert_eq!(found.table.rows()[0].seconds(), [1.0, 0.0]);
+}
+
+#[test]
 fn absurd_times_elsewhere_do_not_hide_the_tiers() {
     let mut log = empty_log(1);
     add(&mut log, "/gfs/a", 0, (1.0, 0.5), (1.0, 2.0));
