@@ -13,9 +13,11 @@ from typing import NoReturn
 
 from bench import (
     ahead,
+    big_index,
     cold_sample,
     darshan_read,
     evict,
+    files_index,
     hdf5,
     origin_bytes,
     resume,
@@ -37,6 +39,8 @@ ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "warm_batch": warm_batch.measure,
     "cold_sample": cold_sample.measure,
     "origin_bytes": origin_bytes.measure,
+    "big_index": big_index.measure,
+    "files_index": files_index.measure,
     "ahead": ahead.measure,
     "evict": evict.measure,
     "resume": resume.measure,

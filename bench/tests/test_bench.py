@@ -45,6 +45,7 @@ VARIANTS = {
     "evict": {"evict_plan_25", "evict_plan_50", "evict_plan_75", "evict_pin"},
     "stager_cpu": {"stager_cpu", "stager_cpu_cold"},
     "hdf5_index": {"hdf5_index_kerchunk", "hdf5_index_h5py"},
+    "big_index": {"index_open", "index_memory", "key_lookup"},
 }
 EXPECTED = {name for row in ROWS for name in VARIANTS.get(row, {row})}
 # Those on the emulated tier; where none can be mounted they are skipped and say why.
@@ -53,7 +54,8 @@ TIER = {
 }
 # Measured only where the other side is installed.
 OPTIONAL = {"hdf5_index_kerchunk"}
-SECONDS = {"hdf5_index_kerchunk", "hdf5_index_h5py", "flatten_lzf"}
+INDEXING = VARIANTS["big_index"] | {"files_index"}
+SECONDS = INDEXING | {"hdf5_index_kerchunk", "hdf5_index_h5py", "flatten_lzf"}
 LATENCIES = EXPECTED - TIER - SECONDS - {"origin_bytes", "darshan_read"}
 
 

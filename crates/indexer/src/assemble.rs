@@ -2,8 +2,8 @@
 
 use std::collections::{HashMap, HashSet};
 
-use forebay_dataset::IndexError;
 use forebay_dataset::index::{FieldSpec, IndexBuilder};
+use forebay_dataset::{Fingerprint, IndexError, SegmentIndex};
 
 use crate::error::Result;
 use crate::extents::Emitter;
@@ -76,21 +76,7 @@ pub(crate) fn part(
         }
         let name = &plan.inputs.files[scan.file].name;
         files.push((builder.len(), name.clone()));
-        // A file may lead to others, an input or not, and two to the same.
-        let own = std::iter::once((name, scan.fingerprint));
-        let others = scan.others.iter();
-        let others = others.map(|other| (&other.name, other.fingerprint));
-        let mut led_to = Vec::with_capacity(scan.others.len() + 1);
-        for (name, fingerprint) in own.chain(others) {
-            led_to.push(match segments.get(name) {
-                Some(segment) => *segment,
-                None => {
-                    let segment = builder.add_segment(name, fingerprint)?;
-                    segments.insert(name.clone(), segment);
-                    segment
-                }
-            });
-        }
+        let led_to = add_files(scan, name, &mut segments, &mut builder)?;
         let mut key = String::new();
         match &scan.samples {
             Samples::Groups(groups) => {
@@ -125,6 +111,27 @@ pub(crate) fn part(
         }
     }
     Ok((builder, files))
+}
+
+/// Adds a file and those that it leads to, an input or not, as far as they are not there yet.
+fn add_files(
+    scan: &Scanned,
+    name: &String,
+    segments: &mut HashMap<String, SegmentIndex>,
+    builder: &mut IndexBuilder,
+) -> std::result::Result<Vec<SegmentIndex>, IndexError> {
+    let own = std::iter::once((name, scan.fingerprint));
+    let others = scan.others.iter();
+    let others = others.map(|other| (&other.name, other.fingerprint));
+    let add = |(name, fingerprint): (&String, Fingerprint)| {
+        if let Some(segment) = segments.get(name) {
+            return Ok(*segment);
+        }
+        let segment = builder.add_segment(name, fingerprint)?;
+        segments.insert(name.clone(), segment);
+        Ok(segment)
+    };
+    own.chain(others).map(add).collect()
 }
 
 /// A file that several files lead to has to be the same file for all.

@@ -1,17 +1,22 @@
 //! How long an index takes to open and to ask. Prints; asserts nothing about time.
 //!
-//! `cargo run --release -p forebay-dataset --example index_speed [SAMPLES]`
+//! `cargo run --release -p forebay-origin --example index_speed [SAMPLES [PARTS]]`
+//!
+//! With several parts, each is written by a builder of its own, and they are put together as an
+//! index of many files is. Memory is the most that the process ever had.
 
 use std::fs::File;
 use std::hint::black_box;
 use std::io::{self, BufWriter, Write};
+use std::path::Path;
 use std::time::Instant;
 
 use forebay_dataset::index::{
-    ChunkLayout, ChunksRef, FieldExtent, FieldSpec, Filter, Index, IndexBuilder, LayoutIndex,
-    Storage, StoredChunk,
+    ChunkLayout, ChunksRef, FieldExtent, FieldSpec, Filter, Index, IndexBuilder, LayoutIndex, Part,
+    Pick, Picks, Storage, StoredChunk, compose,
 };
-use forebay_dataset::{BlockSize, Fingerprint, SegmentIndex};
+use forebay_dataset::{BlockSize, Fingerprint, IndexError, SegmentIndex};
+use forebay_origin::map_index_file;
 
 type Failure = Box<dyn std::error::Error>;
 
@@ -22,24 +27,104 @@ fn main() -> Result<(), Failure> {
         Some(count) => count.parse()?,
         None => 5_000_000,
     };
+    let parts = match std::env::args().nth(2) {
+        Some(count) => count.parse()?,
+        None => 1,
+    };
     let path = std::env::temp_dir().join(format!("index-speed-{}.fbi", std::process::id()));
-    let result = measure(samples, &path);
+    let result = make(samples, parts, &path).and_then(|()| measure(samples, &path));
     std::fs::remove_file(&path)?;
     result
 }
 
-fn measure(samples: u64, path: &std::path::Path) -> Result<(), Failure> {
+fn make(samples: u64, parts: u64, path: &Path) -> Result<(), Failure> {
     let begun = Instant::now();
-    let mut file = BufWriter::new(File::create(path)?);
-    build(samples)?.write(&mut file)?;
-    file.into_inner()?.sync_all()?;
+    if parts == 1 {
+        let mut file = BufWriter::new(File::create(path)?);
+        build(0..samples)?.write(&mut file)?;
+        file.into_inner()?.sync_all()?;
+    } else {
+        in_parts(samples, parts, path)?;
+    }
     let bytes = std::fs::metadata(path)?.len();
     let seconds = begun.elapsed().as_secs_f64();
     println!("build and write: {seconds:.1} s, {samples} samples x 2 fields, {bytes} bytes");
+    println!("memory: {}", most_memory()?);
+    Ok(())
+}
 
+fn in_parts(samples: u64, parts: u64, path: &Path) -> Result<(), Failure> {
+    let each = samples.div_ceil(parts);
+    let mut indexes = Vec::new();
+    for part in 0..parts {
+        let range = (part * each).min(samples)..((part + 1) * each).min(samples);
+        let file = path.with_extension("part");
+        let mut out = BufWriter::new(File::create(&file)?);
+        build(range)?.write(&mut out)?;
+        out.flush()?;
+        let map = map_index_file(&file)?;
+        // The map keeps it.
+        std::fs::remove_file(&file)?;
+        indexes.push(Index::parse(map)?);
+    }
+    let parts: Vec<Part<'_, _>> = indexes
+        .iter()
+        .map(|index| Part { index, prefix: "" })
+        .collect();
+    let all = All { each, samples };
+    let mut out = BufWriter::new(File::create(path)?);
+    compose("/data", indexes[0].fields(), &parts, &all, &mut out)?;
+    out.into_inner()?.sync_all()?;
+    Ok(())
+}
+
+/// The samples of all parts, one after another.
+struct All {
+    each: u64,
+    samples: u64,
+}
+
+impl Picks for All {
+    fn len(&self) -> u64 {
+        self.samples
+    }
+
+    fn has_keys(&self) -> bool {
+        true
+    }
+
+    fn picks(&self, sample: u64, out: &mut Vec<Pick>) {
+        out.push(Pick {
+            part: (sample / self.each) as u32,
+            sample: sample % self.each,
+        });
+    }
+
+    fn key(&self, sample: u64, out: &mut String) -> Result<(), IndexError> {
+        out.push_str(&key(sample));
+        Ok(())
+    }
+}
+
+/// The most memory that the process ever had: all of it, and without mapped files at this moment.
+fn most_memory() -> Result<String, Failure> {
+    let status = std::fs::read_to_string("/proc/self/status")?;
+    let line = |name: &str| {
+        let found = status.lines().find(|line| line.starts_with(name));
+        found.unwrap_or_default().to_owned()
+    };
+    Ok(format!("{}; {}", line("VmHWM"), line("RssAnon")))
+}
+
+fn measure(samples: u64, path: &Path) -> Result<(), Failure> {
+    let bytes = std::fs::metadata(path)?.len();
     let begun = Instant::now();
-    let read = std::fs::read(path)?;
-    println!("read: {:.1} ms", begun.elapsed().as_secs_f64() * 1e3);
+    let read = map_index_file(path)?;
+    let opened = Index::parse(&read[..])?.len();
+    println!(
+        "map and open, first: {:.1} us, {opened} samples",
+        begun.elapsed().as_secs_f64() * 1e6
+    );
     let begun = Instant::now();
     let index = Index::parse(&read[..])?;
     println!("open: {:.1} us", begun.elapsed().as_secs_f64() * 1e6);
@@ -96,7 +181,7 @@ fn key(sample: u64) -> String {
 
 const FILES: u32 = 1000;
 
-fn build(samples: u64) -> Result<IndexBuilder, Failure> {
+fn build(samples: std::ops::Range<u64>) -> Result<IndexBuilder, Failure> {
     let field = |name: &str, dtype: &str| -> Result<FieldSpec, Failure> {
         Ok(FieldSpec {
             name: name.to_owned(),
@@ -116,7 +201,7 @@ fn build(samples: u64) -> Result<IndexBuilder, Failure> {
     let layouts = (0..100)
         .map(|n| builder.intern_layout(layout(n)))
         .collect::<Result<Vec<_>, _>>()?;
-    for n in 0..samples {
+    for n in samples {
         add(&mut builder, n, &layouts)?;
     }
     Ok(builder)
