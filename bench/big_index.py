@@ -20,8 +20,8 @@ import numpy.typing as npt
 
 import forebay
 from bench import data
-from bench.row import Row
 from bench.rounds import centre, no_collection
+from bench.row import Row
 from bench.setting import Setting
 
 _NAMES = 10
@@ -97,9 +97,7 @@ def write_archives(folder: Path, members: int) -> list[Path]:
     return [first, *others]
 
 
-def _opened(
-    setting: Setting, index: Path, cache: Path, conditions: dict[str, object]
-) -> list[Row]:
+def _opened(setting: Setting, index: Path, cache: Path, conditions: dict[str, object]) -> list[Row]:
     rounds = setting.size(20, 3)
     line = [sys.executable, "-c", _WORKER, str(index), str(cache)]
     found = [
@@ -128,9 +126,7 @@ def _opened(
     return rows
 
 
-def _found(
-    setting: Setting, dataset: forebay.Dataset, conditions: dict[str, object]
-) -> Row:
+def _found(setting: Setting, dataset: forebay.Dataset, conditions: dict[str, object]) -> Row:
     rounds = setting.size(50, 3)
     times: npt.NDArray[np.float64] = np.zeros(rounds)
     # Read before, so that what is timed is the look-up alone.

@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import time
-from pathlib import Path
 
 import numpy as np
 
 import forebay
-from bench.row import Row
 from bench.rounds import centre
+from bench.row import Row
 from bench.setting import Setting
 from forebay._command import find_command
 

@@ -174,7 +174,7 @@ def test_a_manifest_of_parquet_keeps_types(tmp_path: Path, node: Node) -> None:
     manifest = tmp_path / "poses.parquet"
     pq.write_table(pa.table(columns), manifest, row_group_size=2)
     options: dict[str, Any] = {"sample": "{fn}.h5={pdbid}/{poseid}", "manifest": manifest}
-    with pytest.raises(forebay.InvalidInputError, match="`tags.*lists"):
+    with pytest.raises(forebay.InvalidInputError, match=r"`tags.*lists"):
         forebay.index(tmp_path / "data", tmp_path / "i", **options)
     kept = "coord,affinity,active,count,smiles"
     made = forebay.index(tmp_path / "data", tmp_path / "i", fields=kept, **options)
@@ -205,15 +205,14 @@ def listed(index: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
-def test_a_row_of_a_chunked_data_set_touches_only_its_chunks(tmp_path: Path) -> None:
+def test_a_row_of_a_chunked_data_set_touches_only_its_chunks(tmp_path: Path, node: Node) -> None:
     with h5py.File(tmp_path / "a.h5", "w") as file:
         data = np.arange(100 * 8).reshape(100, 8)
         file.create_dataset("x", data=data, chunks=(10, 4), compression="lzf")
     forebay.index(tmp_path / "a.h5", tmp_path / "i", sample="rows")
     rows = listed(tmp_path / "i")
     assert [row["fields"][0]["chunks"] for row in rows] == [2] * 100
-    done = command("cat", tmp_path / "i", "57")
-    assert done.returncode == 0
+    assert np.array_equal(node.open(tmp_path / "i")[57]["x"], data[57])
 
 
 def test_an_index_is_exported_as_a_table(tmp_path: Path) -> None:
@@ -268,10 +267,14 @@ def test_indexes_grow_and_merge_on_the_command_line(tmp_path: Path, node: Node) 
     assert node.open(grown).find("part1") == 1
 
 
-def test_small_files_share_cache_files_and_are_opened_once(tmp_path: Path, node: Node) -> None:
+def test_small_files_share_cache_files_and_are_opened_once(
+    tmp_path: Path, node: Node, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """However often they are read, by however many processes, and whatever their number."""
     if os.geteuid() != 0 or not os.access("/dev/fuse", os.W_OK):
         pytest.skip("the emulated tier needs root and /dev/fuse")
+    # A read that a busy machine holds up would be begun once more, with an open of its own.
+    monkeypatch.setenv("FOREBAY_HEDGED_READS", "0")
     data, trace = tmp_path / "data", tmp_path / "trace"
     data.mkdir()
     count = 600

@@ -1,7 +1,7 @@
 //! Finds the files to index.
 
 use std::collections::{BTreeMap, HashSet};
-use std::fs::{self, File, Metadata};
+use std::fs::{self, File, FileType, Metadata};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
@@ -9,6 +9,7 @@ use forebay_dataset::Fingerprint;
 
 use crate::error::Result;
 use crate::format::{self, Format};
+use crate::scan::parallel;
 use crate::source::{InputObject, Source};
 use crate::{IndexRequest, IndexerError, h5};
 
@@ -275,23 +276,22 @@ impl<'a> Walk<'a> {
         if !self.entered.insert((metadata.dev(), metadata.ino())) {
             return Ok(());
         }
-        while let Some(folder) = waiting.pop() {
-            let entries = fs::read_dir(&folder).map_err(IndexerError::io("list", &folder))?;
-            for entry in entries {
-                let entry = entry.map_err(IndexerError::io("list", &folder))?;
-                if entry.file_name().as_encoded_bytes().starts_with(b".") {
-                    continue;
-                }
-                let path = entry.path();
-                let kind = entry.file_type().map_err(IndexerError::io("read", &path))?;
+        // Level by level, the folders of each at one time.
+        while !waiting.is_empty() {
+            let level = std::mem::take(&mut waiting);
+            for (path, kind) in parallel(level.len(), |number| list(&level[number]))?
+                .into_iter()
+                .flatten()
+            {
                 if kind.is_symlink() {
                     self.link(path)?;
                 } else if kind.is_dir() {
                     if path == crate::saved::folder_of(&self.output) {
                         continue;
                     }
-                    let metadata = entry.metadata().map_err(IndexerError::io("read", &path))?;
-                    if self.entered.insert((metadata.dev(), metadata.ino())) {
+                    let found = fs::symlink_metadata(&path);
+                    let found = found.map_err(IndexerError::io("read", &path))?;
+                    if self.entered.insert((found.dev(), found.ino())) {
                         waiting.push(path);
                     }
                 } else if kind.is_file() {
@@ -404,6 +404,21 @@ fn superblock(path: &Path, named: bool) -> Result<Option<u64>> {
         )));
     }
     Ok(found)
+}
+
+/// What lies in a folder and is not hidden.
+fn list(folder: &Path) -> Result<Vec<(PathBuf, FileType)>> {
+    let entries = fs::read_dir(folder).map_err(IndexerError::io("list", folder))?;
+    let mut listed = Vec::new();
+    for entry in entries {
+        let entry = entry.map_err(IndexerError::io("list", folder))?;
+        if !entry.file_name().as_encoded_bytes().starts_with(b".") {
+            let path = entry.path();
+            let kind = entry.file_type().map_err(IndexerError::io("read", &path))?;
+            listed.push((path, kind));
+        }
+    }
+    Ok(listed)
 }
 
 /// What a file is now. Later, the same fingerprint means the same bytes.

@@ -6,11 +6,12 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use forebay_dataset::index::{FieldExtent, FieldSpec, IndexBuilder, Storage};
-use forebay_dataset::{DType, SegmentIndex};
+use forebay_dataset::{DType, Fingerprint, SegmentIndex};
 
 use crate::assemble::{Assembled, builder, in_output};
 use crate::error::Result;
 use crate::files::{InputFile, Inputs};
+use crate::scan::parallel;
 use crate::{IndexRequest, IndexerError, Progress, Stage};
 
 /// Where labels come from.
@@ -56,9 +57,10 @@ pub(crate) fn whole_files(
         });
     }
     let mut builder = builder(request, inputs, fields.clone())?;
+    let found = stat(&labelled.files, progress)?;
     progress.begin(Stage::Write, labelled.files.len() as u64);
-    for (file, class) in &labelled.files {
-        add(request, &mut builder, file, *class)?;
+    for ((file, class), fingerprint) in labelled.files.iter().zip(found) {
+        add(request, &mut builder, (file, fingerprint), *class)?;
         progress.advance(1);
     }
     Ok(Assembled {
@@ -69,13 +71,30 @@ pub(crate) fn whole_files(
     })
 }
 
+/// What each file is now, asked on all processors.
+fn stat(
+    files: &[(&InputFile, Option<usize>)],
+    progress: &dyn Progress,
+) -> Result<Vec<Fingerprint>> {
+    /// Files that a thread takes at a time.
+    const SHARE: usize = 512;
+    progress.begin(Stage::Scan, files.len() as u64);
+    let shares: Vec<_> = files.chunks(SHARE).collect();
+    let found = parallel(shares.len(), |number| {
+        let share = shares[number];
+        let found: Result<Vec<Fingerprint>> = share.iter().map(|(file, _)| file.stat()).collect();
+        progress.advance(share.len() as u64);
+        found
+    })?;
+    Ok(found.concat())
+}
+
 fn add(
     request: &IndexRequest,
     builder: &mut IndexBuilder,
-    file: &InputFile,
+    (file, fingerprint): (&InputFile, Fingerprint),
     class: Option<usize>,
 ) -> Result<()> {
-    let fingerprint = file.stat()?;
     let segment = builder.add_segment(&file.name, fingerprint);
     let segment = segment.map_err(in_output(request))?;
     let mut extents = vec![FieldExtent {
