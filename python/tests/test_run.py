@@ -87,6 +87,25 @@ def test_alone_it_is_a_daemon_for_the_time_of_the_command(node: Node) -> None:
     assert node.daemons() == []
 
 
+def test_a_client_from_elsewhere_does_not_hold_up_the_end(
+    node: Node, world: World, tmp_path: Path
+) -> None:
+    program = find_command()
+    assert program is not None
+    begun, end = tmp_path / "begun", tmp_path / "end"
+    script = f"touch {begun}; while [ ! -e {end} ]; do sleep 0.05; done"
+    running = subprocess.Popen(
+        [program, "run", "--cache", str(node.cache), "--", "sh", "-c", script]
+    )
+    eventually("the command runs", begun.exists)
+    dataset = node.open(world.index, start_daemon=False)
+    world.read_by(dataset)
+    end.touch()
+    assert running.wait(120) == 0
+    assert node.daemons() == []
+    world.read_by(dataset)
+
+
 @pytest.mark.parametrize(("script", "code"), [("exit 7", 7), ("kill -KILL $$", 137)])
 def test_it_ends_as_the_command_ends(node: Node, script: str, code: int) -> None:
     done = command("run", "--cache", node.cache, "--", "sh", "-c", script)

@@ -23,6 +23,10 @@ use crate::members::{self, Together};
 use crate::serve::open_log;
 use crate::status::NO_FOLDER;
 
+/// Locked by the first process of a node, which has the daemon.
+const FIRST: &str = "run.lock";
+/// Locked by the others of the node while they need it.
+const AT_WORK: &str = "run.others";
 /// How often what is waited for is looked at.
 const LOOK: Duration = Duration::from_millis(50);
 /// How long a daemon may take to answer.
@@ -72,18 +76,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let signals = Signals::catch()?;
     let end = Instant::now() + arguments.others.wait();
     loop {
-        if let Some(lock) = first_of_node(&folder)? {
+        if let Some(lock) = lock(&folder, FIRST, FlockOperation::NonBlockingLockExclusive)? {
             let mut daemon = Daemon::start(arguments, &paths, lock)?;
             daemon.wait_until_ready(&paths, end)?;
             let status = run_command(arguments, &folder, &signals)?;
             daemon.end(&paths, arguments.others.wait(), &signals);
             return Ok(exit_code(status));
         }
-        if let Ok(link) = paths.connect() {
-            // While this link is there the first process of the node leaves the daemon alone.
+        if paths.connect().is_ok() {
+            // While this lock is held the first process of the node leaves the daemon alone.
+            let _at_work = lock(&folder, AT_WORK, FlockOperation::NonBlockingLockShared)?;
             wait_for_members(&folder, end);
             let status = run_command(arguments, &folder, &signals)?;
-            drop(link);
             return Ok(exit_code(status));
         }
         if Instant::now() >= end {
@@ -102,13 +106,13 @@ fn folder(arguments: &Arguments) -> Result<PathBuf, Failure> {
     named.ok_or_else(|| Failure::usage(NO_FOLDER))
 }
 
-/// The lock of a node's first process; `None` if another has it. Held until the process ends,
-/// however it does.
-fn first_of_node(folder: &Path) -> io::Result<Option<File>> {
+/// A lock in the cache folder; `None` if another has it. Held until the process ends, however it
+/// does.
+fn lock(folder: &Path, name: &str, how: FlockOperation) -> io::Result<Option<File>> {
     let mut options = OpenOptions::new();
     let file = options.write(true).create(true).truncate(false).mode(0o600);
-    let file = file.open(folder.join("run.lock"))?;
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    let file = file.open(folder.join(name))?;
+    match flock(&file, how) {
         Ok(()) => Ok(Some(file)),
         Err(rustix::io::Errno::WOULDBLOCK) => Ok(None),
         Err(error) => Err(error.into()),
@@ -192,11 +196,15 @@ impl Daemon {
 
     /// Waits until nobody needs the daemon, and ends it.
     fn end(self, paths: &NodePaths, limit: Duration, signals: &Signals) {
-        // The other processes of this node, which hold a link each; this question is one too.
-        while asked(paths.folder()).is_some_and(|status| status["links"].as_u64() > Some(1)) {
-            if signals.any() {
-                break;
-            }
+        let others_work = || {
+            lock(
+                paths.folder(),
+                AT_WORK,
+                FlockOperation::NonBlockingLockExclusive,
+            )
+            .is_ok_and(|lock| lock.is_none())
+        };
+        while others_work() && !signals.any() {
             std::thread::sleep(LOOK);
         }
         if let Some((met, nodes)) = self.together.as_ref().and_then(|each| each.met.as_ref())
