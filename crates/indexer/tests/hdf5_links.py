@@ -233,3 +233,15 @@ def missing(out):
         file["s/x"] = h5py.ExternalLink("../outside.h5", "/v")
     with h5py.File(out / "outside.h5", "w") as file:
         file["v"] = floats(3)
+
+
+@case
+def virtual_text(out):
+    """Text of variable length, shown in a file that does not hold it."""
+    with h5py.File(out / "one.h5", "w") as file:
+        file.create_dataset("x", data=["a", "bc", "d"], dtype=h5py.string_dtype())
+    with h5py.File(out / "a.h5", "w") as file:
+        file["s/ok"] = floats(3)
+        layout = h5py.VirtualLayout((3,), h5py.string_dtype())
+        layout[...] = h5py.VirtualSource("one.h5", "x", (3,))
+        file["s"].create_virtual_dataset("x", layout)

@@ -122,3 +122,20 @@ fn a_linked_file_that_changes_is_stale_when_it_is_read() {
     let report = forebay_indexer::verify(&verify, &()).unwrap();
     assert!(report.listed[0].contains("one.h5"), "{:?}", report.listed);
 }
+
+#[test]
+fn text_in_the_heap_of_another_file_is_refused() {
+    let case = Case::make("virtual_text");
+    let source = FlattenSource::Inputs(of_file(&case, "a.h5", &["s*"]));
+    let request = FlattenRequest::new(source, case.temp.path().join("flat"));
+    let error = flatten(&request, &()).unwrap_err();
+    let text = chain(&error);
+    assert_eq!(error.kind(), ErrorKind::Unsupported, "{text}");
+    for part in [
+        "`s/x`",
+        "variable-length type in a virtual data set",
+        "--fields",
+    ] {
+        assert!(text.contains(part), "no {part:?} in {text:?}");
+    }
+}

@@ -136,9 +136,10 @@ impl Type {
             Kind::Plain(dtype) | Kind::Narrow(dtype, _) => Ok(*dtype),
             Kind::Variable { .. } => unsupported("a variable-length type", Remedy::Flatten),
             Kind::Refused(what) => unsupported(what.clone(), Remedy::Convert),
-            Kind::Array { .. } | Kind::Compound(_) => {
-                unsupported("a variable-length type of compounds or arrays", Remedy::Convert)
-            }
+            Kind::Array { .. } | Kind::Compound(_) => unsupported(
+                "a variable-length type of compounds or arrays",
+                Remedy::Convert,
+            ),
         }
     }
 }

@@ -64,6 +64,20 @@ pub(super) fn variable(
         return damaged("it is not of variable length");
     };
     let dtype = if *text { DType::U8 } else { of.dtype()? };
+    // The heap is that of the file which holds the references.
+    let own = match &references.storage {
+        ArrayStorage::Chunked { chunks, .. } if chunks.is_empty() => true,
+        ArrayStorage::Chunked { .. } | ArrayStorage::Contiguous { .. } => {
+            references.file == file.place.number || references.dims.contains(&0)
+        }
+        _ => false,
+    };
+    if !own {
+        return unsupported(
+            "a variable-length type in a virtual data set",
+            Remedy::Convert,
+        );
+    }
     let raw = bytes(&file.place.family, &references)?;
     let mut heap = Heap::default();
     let (mut found, mut lengths, mut ends) = (Vec::new(), Vec::new(), Vec::new());

@@ -3,8 +3,11 @@
 use super::cursor::Fields;
 use super::{H5Result, Remedy, damaged, unsupported};
 
-/// Runs of indexes along all axes together; more is not a selection that anyone makes.
-const MAX_RUNS: usize = 1 << 20;
+/// Runs of indexes that the selections of one data set have together; more is not a data set that
+/// anyone makes.
+pub(super) const MAX_RUNS: usize = 1 << 20;
+/// Pieces that a selection has in its array.
+const MAX_SPANS: usize = 1 << 22;
 
 /// A half-open run of indexes along one axis.
 pub(super) type Run = (u64, u64);
@@ -33,21 +36,21 @@ impl Selection {
         Ok(Some(runs))
     }
 
-    /// Reads a selection.
-    pub(super) fn parse(fields: &mut Fields<'_>) -> H5Result<Self> {
+    /// Reads a selection. Its runs are taken from `left`.
+    pub(super) fn parse(fields: &mut Fields<'_>, left: &mut usize) -> H5Result<Self> {
         let (kind, version) = (fields.u32()?, fields.u32()?);
         match kind {
             0 | 3 => {
                 fields.skip(8)?;
                 Ok(if kind == 0 { Self::None } else { Self::All })
             }
-            2 => hyperslab(fields, version),
+            2 => hyperslab(fields, version, left),
             _ => unsupported("a virtual data set of single points", Remedy::Convert),
         }
     }
 }
 
-fn hyperslab(fields: &mut Fields<'_>, version: u32) -> H5Result<Selection> {
+fn hyperslab(fields: &mut Fields<'_>, version: u32, left: &mut usize) -> H5Result<Selection> {
     const REGULAR: u8 = 1;
     let (flags, width) = match version {
         1 => {
@@ -67,14 +70,14 @@ fn hyperslab(fields: &mut Fields<'_>, version: u32) -> H5Result<Selection> {
         return damaged(format!("a selection has {rank} axes"));
     }
     if flags & REGULAR != 0 {
-        let axes = (0..rank).map(|_| regular(fields, width));
+        let axes = (0..rank).map(|_| regular(fields, width, left));
         return Ok(Selection::Runs(axes.collect::<H5Result<_>>()?));
     }
-    blocks(fields, rank, width)
+    blocks(fields, rank, width, left)
 }
 
 /// Start, stride, count and block along one axis.
-fn regular(fields: &mut Fields<'_>, width: u8) -> H5Result<Vec<Run>> {
+fn regular(fields: &mut Fields<'_>, width: u8, left: &mut usize) -> H5Result<Vec<Run>> {
     let mut next = || fields.uint(width);
     let (start, stride, count, block) = (next()?, next()?, next()?, next()?);
     let unlimited = u64::MAX >> (64 - 8 * u32::from(width));
@@ -84,9 +87,7 @@ fn regular(fields: &mut Fields<'_>, width: u8) -> H5Result<Vec<Run>> {
             Remedy::Convert,
         );
     }
-    if count > MAX_RUNS as u64 {
-        return unsupported(format!("a selection of {count} runs"), Remedy::Convert);
-    }
+    take(left, count)?;
     let mut runs: Vec<Run> = Vec::new();
     for n in 0..count {
         let from = n
@@ -105,11 +106,15 @@ fn regular(fields: &mut Fields<'_>, width: u8) -> H5Result<Vec<Run>> {
 }
 
 /// Blocks by their corners, which have to be all combinations of some runs.
-fn blocks(fields: &mut Fields<'_>, rank: usize, width: u8) -> H5Result<Selection> {
-    let count = fields.uint(width)? as usize;
-    if count > MAX_RUNS {
-        return unsupported(format!("a selection of {count} blocks"), Remedy::Convert);
-    }
+fn blocks(
+    fields: &mut Fields<'_>,
+    rank: usize,
+    width: u8,
+    left: &mut usize,
+) -> H5Result<Selection> {
+    let count = fields.uint(width)?;
+    take(left, count)?;
+    let count = count as usize;
     let mut axes: Vec<Vec<Run>> = vec![Vec::new(); rank];
     for _ in 0..count {
         let mut corner = || {
@@ -137,6 +142,20 @@ fn blocks(fields: &mut Fields<'_>, rank: usize, width: u8) -> H5Result<Selection
     Ok(Selection::Runs(axes))
 }
 
+fn take(left: &mut usize, count: u64) -> H5Result<()> {
+    let rest = usize::try_from(count)
+        .ok()
+        .and_then(|count| left.checked_sub(count));
+    let Some(rest) = rest else {
+        return unsupported(
+            format!("a virtual data set of over {MAX_RUNS} pieces"),
+            Remedy::Convert,
+        );
+    };
+    *left = rest;
+    Ok(())
+}
+
 /// Elements that runs along each axis select together, or `None` past 64 bits.
 pub(super) fn count(runs: &[Vec<Run>]) -> Option<u64> {
     runs.iter().try_fold(1_u64, |all, runs| {
@@ -149,7 +168,7 @@ pub(super) fn count(runs: &[Vec<Run>]) -> Option<u64> {
 
 /// Runs of elements that lie side by side in an array of shape `dims`, row-major, in order: first
 /// element and how many.
-pub(super) fn spans(runs: &[Vec<Run>], dims: &[u64]) -> Vec<(u64, u64)> {
+pub(super) fn spans(runs: &[Vec<Run>], dims: &[u64]) -> H5Result<Vec<(u64, u64)>> {
     let mut spans = vec![(0, 1)];
     // From the last axis on, each axis repeats what lies behind it.
     let mut stride = 1_u64;
@@ -160,6 +179,8 @@ pub(super) fn spans(runs: &[Vec<Run>], dims: &[u64]) -> Vec<(u64, u64)> {
             if whole {
                 wider.push((start * stride, (end - start) * stride));
             } else {
+                let more = (end - start).saturating_mul(spans.len() as u64);
+                take(&mut (MAX_SPANS - wider.len().min(MAX_SPANS)), more)?;
                 for index in *start..*end {
                     wider.extend(spans.iter().map(|(at, len)| (index * stride + at, *len)));
                 }
@@ -168,7 +189,7 @@ pub(super) fn spans(runs: &[Vec<Run>], dims: &[u64]) -> Vec<(u64, u64)> {
         spans = wider;
         stride = stride.saturating_mul(*dim);
     }
-    spans
+    Ok(spans)
 }
 
 #[cfg(test)]
@@ -195,7 +216,7 @@ mod tests {
                     wanted.push(at);
                 }
             }
-            let spans = spans(&runs, &dims);
+            let spans = spans(&runs, &dims).unwrap();
             let found: Vec<u64> = spans.iter().flat_map(|(at, len)| *at..at + len).collect();
             assert_eq!(found, wanted);
             assert_eq!(count(&runs), Some(wanted.len() as u64));

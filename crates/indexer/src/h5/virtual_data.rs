@@ -6,7 +6,7 @@ use super::links::Target;
 use super::messages::{self, Space};
 use super::part::{Stack, Stored};
 use super::read::{self, Heap};
-use super::selection::{Run, Selection, count, spans};
+use super::selection::{MAX_RUNS, Run, Selection, count, spans};
 use super::{H5File, H5Result, Object, ObjectKind, Remedy, damaged, unsupported};
 
 /// Virtual data sets that show virtual data sets; more is a circle.
@@ -154,10 +154,10 @@ impl H5File {
         for source in sources {
             let whole = source.stored.whole(element, &source.space)?;
             let from = read::bytes(&self.place.family, &whole)?;
-            let mut picked = spans(&source.from, &source.space.dims)
+            let mut picked = spans(&source.from, &source.space.dims)?
                 .into_iter()
                 .flat_map(|(at, len)| &from[at as usize * size..][..len as usize * size]);
-            for (at, len) in spans(&source.to, &space.dims) {
+            for (at, len) in spans(&source.to, &space.dims)? {
                 let to = &mut bytes[at as usize * size..][..len as usize * size];
                 for (to, from) in to.iter_mut().zip(&mut picked) {
                     *to = *from;
@@ -263,7 +263,7 @@ fn mappings(body: &[u8], length_size: u8) -> H5Result<Vec<Mapping>> {
             Remedy::Convert,
         );
     }
-    let mut found: Vec<Mapping> = Vec::new();
+    let (mut found, mut left): (Vec<Mapping>, usize) = (Vec::new(), MAX_RUNS);
     for _ in 0..count {
         let flags = if version == 0 { 0 } else { fields.u8()? };
         let another = |found: &[Mapping], fields: &mut Fields<'_>| {
@@ -288,8 +288,8 @@ fn mappings(body: &[u8], length_size: u8) -> H5Result<Vec<Mapping>> {
         found.push(Mapping {
             file,
             dataset,
-            source: Selection::parse(&mut fields)?,
-            shown: Selection::parse(&mut fields)?,
+            source: Selection::parse(&mut fields, &mut left)?,
+            shown: Selection::parse(&mut fields, &mut left)?,
         });
     }
     Ok(found)
