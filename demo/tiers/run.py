@@ -99,7 +99,7 @@ def analyse(all_records: list[Path], out: Path) -> None:
     """Classes, what-if and the page."""
     first = str(all_records[0])
     tiers("classes", first, "--top", "1")
-    words = ["--gain", "GFS-META=50", "--goal", "1", "--frontier", "GFS-META,LFS-READ"]
+    words = ["--gain", "GFS-META=50", "--goal", "0.5", "--frontier", "GFS-META,LFS-READ"]
     tiers("whatif", first, *words, "--step", "25")
     page = out / "tiers.html"
     tiers("report", *map(str, all_records), "-o", str(page))
