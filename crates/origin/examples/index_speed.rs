@@ -33,8 +33,9 @@ fn main() -> Result<(), Failure> {
     };
     let path = std::env::temp_dir().join(format!("index-speed-{}.fbi", std::process::id()));
     let result = make(samples, parts, &path).and_then(|()| measure(samples, &path));
+    result?;
     std::fs::remove_file(&path)?;
-    result
+    Ok(())
 }
 
 fn make(samples: u64, parts: u64, path: &Path) -> Result<(), Failure> {
@@ -191,7 +192,7 @@ fn build(samples: std::ops::Range<u64>) -> Result<IndexBuilder, Failure> {
     let fields = vec![field("coord", "<f4")?, field("edges", "<i8")?];
     let mut builder = IndexBuilder::new("/data", fields, BlockSize::DEFAULT)?;
     let fingerprint = Fingerprint {
-        size: 1 << 33,
+        size: 1 << 40,
         mtime_ns: 1,
         inode: 1,
     };
