@@ -27,14 +27,15 @@ MAY_USE = {
     "sweep": ["analysis"],
     "origin": ["dataset"],
     "residency": ["dataset"],
+    "objects": ["dataset", "origin"],
     "indexer": ["dataset", "origin"],
     "cache": ["dataset", "origin", "residency"],
     "service": ["cache", "dataset", "origin", "residency", "transport", "wire"],
     "client": ["dataset", "origin", "residency", "wire"],
     "python": ["client", "dataset", "indexer", "origin", "residency", "wire"],
     "cli": [
-        "analysis", "cache", "client", "darshan", "dataset", "emulate", "indexer", "members", "origin",
-        "residency", "service", "sweep", "wire",
+        "analysis", "cache", "client", "darshan", "dataset", "emulate", "indexer", "members",
+        "objects", "origin", "residency", "service", "sweep", "wire",
     ],
 }  # fmt: skip
 
