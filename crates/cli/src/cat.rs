@@ -5,11 +5,12 @@ use std::path::PathBuf;
 
 use clap::Args;
 use forebay_indexer::{IndexerError, SampleReader};
-use forebay_origin::{IndexFile, PosixOrigin};
+use forebay_origin::{IndexFile, open_origin};
 
 use crate::Failure;
 use crate::ls::written;
 use crate::output::hinted;
+use crate::stores::stores;
 
 /// Write one field of one sample, decoded, to stdout. It is read from the origin, not the cache.
 #[derive(Args)]
@@ -33,7 +34,8 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let index = IndexFile::open(&arguments.index)?;
     let sample = find(&index, &arguments.sample)?;
     let field = field(&index, arguments.field.as_deref())?;
-    let origin = PosixOrigin::new(index.resolve_root(arguments.root.as_deref()));
+    let root = index.resolve_root(arguments.root.as_deref());
+    let origin = open_origin(&root, Some(&*stores()?))?;
     let mut out = BufWriter::with_capacity(1 << 20, io::stdout().lock());
     if arguments.npy {
         let spec = &index.fields()[field];
@@ -43,7 +45,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
             return written(Err(error));
         }
     }
-    match SampleReader::new(&index, &origin).field(sample, field, &mut out) {
+    match SampleReader::new(&index, &*origin).field(sample, field, &mut out) {
         Ok(()) => written(out.flush()),
         Err(IndexerError::Io {
             act: "write",

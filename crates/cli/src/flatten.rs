@@ -10,6 +10,7 @@ use crate::Failure;
 use crate::index::{SampleArguments, bytes, flattened, refuse_flattened};
 use crate::output::{count, hinted};
 use crate::progress::Bar;
+use crate::stores::stores;
 
 /// Rewrite samples, decoded, into packed shards, so that one range holds each of them.
 ///
@@ -62,7 +63,8 @@ impl Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let request = FlattenRequest::new(arguments.source()?, arguments.output.clone());
+    let mut request = FlattenRequest::new(arguments.source()?, arguments.output.clone());
+    request.stores = Some(stores()?);
     let summary = flatten(&request, &Bar::default()).map_err(hinted)?;
     if arguments.json {
         let json = json!({

@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::Failure;
 use crate::output::{count, may_hold_index};
 use crate::progress::Bar;
+use crate::stores::stores;
 
 /// Find the samples in files where they lie, and write an index of them. Nothing is rewritten.
 #[derive(Args)]
@@ -27,9 +28,12 @@ use crate::progress::Bar;
 pub(crate) struct Arguments {
     #[command(subcommand)]
     command: Option<IndexCommand>,
-    /// Files and folders
-    #[arg(required = true)]
+    /// Files and folders, or URLs of objects and prefixes: s3://, gs://, az://, http://, https://
+    #[arg(required_unless_present = "list")]
     inputs: Vec<PathBuf>,
+    /// A file with further inputs, one a line
+    #[arg(long, value_name = "FILE")]
+    list: Option<PathBuf>,
     /// The index file to write [default with --append: the same]
     #[arg(short, long, required_unless_present = "append")]
     output: Option<PathBuf>,
@@ -153,6 +157,7 @@ impl SampleArguments {
             skip_incomplete: self.skip_incomplete,
             root: self.root.clone(),
             block_size: BlockSize::new(self.block_size).map_err(|error| usage(&error))?,
+            stores: Some(stores()?),
             ..IndexRequest::new(inputs, output)
         })
     }
@@ -165,12 +170,14 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let output = arguments.output.as_ref().or(arguments.append.as_ref());
     let output = output.ok_or_else(|| Failure::usage("name the index to write with --output"))?;
     may_hold_index(output)?;
-    refuse_flattened(&arguments.inputs)?;
+    let mut inputs = arguments.inputs.clone();
+    if let Some(list) = &arguments.list {
+        inputs.extend(listed(list)?);
+    }
+    refuse_flattened(&inputs)?;
     let request = IndexRequest {
         append_to: arguments.append.clone(),
-        ..arguments
-            .samples
-            .request(arguments.inputs.clone(), output.clone())?
+        ..arguments.samples.request(inputs, output.clone())?
     };
     let summary = index(&request, &Bar::default())?;
     show(&summary, output, arguments.json);
@@ -194,6 +201,14 @@ fn show(summary: &IndexSummary, output: &Path, as_json: bool) {
     } else {
         eprintln!("{}", words(summary, output));
     }
+}
+
+/// The inputs in a file, one a line; empty lines are none.
+fn listed(list: &Path) -> Result<Vec<PathBuf>, Failure> {
+    let text = std::fs::read_to_string(list)
+        .map_err(|error| Failure::new(format!("cannot read `{}`: {error}", list.display())))?;
+    let lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    Ok(lines.map(PathBuf::from).collect())
 }
 
 /// A folder that `forebay flatten` wrote has an index. Found out, its files would be the samples.

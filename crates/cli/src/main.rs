@@ -16,6 +16,7 @@ mod report;
 mod run;
 mod serve;
 mod status;
+mod stores;
 mod tiers;
 mod verify;
 

@@ -9,6 +9,7 @@ use serde_json::json;
 use crate::Failure;
 use crate::output::count;
 use crate::progress::Bar;
+use crate::stores::stores;
 
 /// Check an index, and compare every file of the origin with what it recorded.
 ///
@@ -33,6 +34,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         index: arguments.index.clone(),
         root: arguments.root.clone(),
         data: arguments.data,
+        stores: Some(stores()?),
     };
     let report = verify(&request, &Bar::default())?;
     if arguments.json {

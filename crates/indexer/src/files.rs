@@ -10,61 +10,9 @@ use forebay_dataset::Fingerprint;
 use crate::error::Result;
 use crate::format::{self, Format};
 use crate::scan::parallel;
-use crate::source::{InputObject, Source};
-use crate::{IndexRequest, IndexerError, h5};
-
-/// Extensions of files that may have their HDF5 signature behind a user block.
-const HDF5_EXTENSIONS: [&str; 10] = [
-    "h5", "hdf5", "hdf", "he5", "nc", "nc4", "h5ad", "mat", "loom", "cool",
-];
-
-/// Those of them that nothing else has: such a file without a signature is damaged.
-const HDF5_NAMES: [&str; 4] = ["h5", "hdf5", "he5", "h5ad"];
-
-/// Extensions of files that are never HDF5. They are not opened: there may be millions.
-const OTHER_EXTENSIONS: [&str; 41] = [
-    "arrow",
-    "avi",
-    "bmp",
-    "bz2",
-    "csv",
-    "feather",
-    "flac",
-    "gif",
-    "gz",
-    "jpeg",
-    "jpg",
-    "json",
-    "jsonl",
-    "md",
-    "mds",
-    "mkv",
-    "mov",
-    "mp3",
-    "mp4",
-    "npy",
-    "npz",
-    "ogg",
-    "parquet",
-    "pdf",
-    "png",
-    "pt",
-    "pth",
-    "safetensors",
-    "tar",
-    "tfrecord",
-    "tfrecords",
-    "tif",
-    "tiff",
-    "tsv",
-    "txt",
-    "wav",
-    "webp",
-    "xml",
-    "yaml",
-    "zip",
-    "zst",
-];
+use crate::source::InputObject;
+use crate::superblock::{may_be_hdf5, superblock};
+use crate::{IndexRequest, IndexerError, objects};
 
 /// One input file.
 #[derive(Clone, Debug)]
@@ -93,6 +41,33 @@ impl InputFile {
                 .map_err(IndexerError::io("read", &self.path)),
         }
     }
+
+    /// What lies beside it under another name.
+    pub(crate) fn sibling(&self, name: &str) -> Result<Self> {
+        let beside = |path: &str| match path.rsplit_once('/') {
+            Some((folder, _)) => format!("{folder}/{name}"),
+            None => name.to_owned(),
+        };
+        let object = match &self.object {
+            None => None,
+            Some(object) => {
+                let key = beside(&object.key);
+                Some(InputObject {
+                    fingerprint: object.objects.stat(&key)?,
+                    objects: object.objects.clone(),
+                    key,
+                })
+            }
+        };
+        Ok(Self {
+            path: self.path.with_file_name(name),
+            name: beside(&self.name),
+            superblock: None,
+            swmr: self.swmr,
+            decode: self.decode,
+            object,
+        })
+    }
 }
 
 /// The files of a request, sorted by name.
@@ -104,7 +79,7 @@ pub(crate) struct Inputs {
 }
 
 /// By name; true for a file that the request names.
-type Found = BTreeMap<String, (InputFile, bool)>;
+pub(crate) type Found = BTreeMap<String, (InputFile, bool)>;
 
 /// Finds all files of a request.
 pub(crate) fn find(request: &IndexRequest) -> Result<Inputs> {
@@ -113,21 +88,10 @@ pub(crate) fn find(request: &IndexRequest) -> Result<Inputs> {
             "there is nothing to index: name files or a folder".to_owned(),
         ));
     }
-    let inputs: Vec<PathBuf> = request
-        .inputs
-        .iter()
-        .map(|path| fs::canonicalize(path).map_err(IndexerError::io("find", path)))
-        .collect::<Result<_>>()?;
-    let root = match &request.root {
-        Some(root) => fs::canonicalize(root).map_err(IndexerError::io("find", root))?,
-        None => common_folder(&inputs)?,
+    let (root, mut files) = match objects::find(request)? {
+        Some(found) => found,
+        None => walk(request)?,
     };
-    let mut walk = Walk::new(&root, request);
-    for path in &inputs {
-        walk.input(path)?;
-    }
-    walk.linked_folders()?;
-    let mut files = walk.found;
     let format = format_of(request, &files)?;
     retain(format, request, &mut files)?;
     format::check_request(format, request)?;
@@ -142,6 +106,26 @@ pub(crate) fn find(request: &IndexRequest) -> Result<Inputs> {
         files: files.into_values().map(|(file, _)| file).collect(),
         format,
     })
+}
+
+/// The root and the files of a request whose inputs are paths.
+fn walk(request: &IndexRequest) -> Result<(PathBuf, Found)> {
+    let inputs: Vec<PathBuf> = request
+        .inputs
+        .iter()
+        .map(|path| fs::canonicalize(path).map_err(IndexerError::io("find", path)))
+        .collect::<Result<_>>()?;
+    let root = match &request.root {
+        Some(root) => fs::canonicalize(root).map_err(IndexerError::io("find", root))?,
+        None => common_folder(&inputs)?,
+    };
+    let mut walk = Walk::new(&root, request);
+    for path in &inputs {
+        walk.input(path)?;
+    }
+    walk.linked_folders()?;
+    let found = walk.found;
+    Ok((root, found))
 }
 
 /// What the files are, as the request or they themselves say.
@@ -355,12 +339,7 @@ impl<'a> Walk<'a> {
                 path.display()
             )));
         };
-        let may_be_hdf5 = !self.request.files_as_samples
-            && self
-                .request
-                .format
-                .is_none_or(|format| format == Format::Hdf5);
-        let superblock = if may_be_hdf5 {
+        let superblock = if may_be_hdf5(self.request) {
             superblock(path, named)?
         } else {
             None
@@ -377,33 +356,6 @@ impl<'a> Walk<'a> {
         entry.1 |= named;
         Ok(())
     }
-}
-
-/// Where the HDF5 superblock of a file begins, if it has one.
-fn superblock(path: &Path, named: bool) -> Result<Option<u64>> {
-    let extension = path.extension().and_then(|extension| extension.to_str());
-    let extension = extension.unwrap_or_default().to_ascii_lowercase();
-    if !named && OTHER_EXTENSIONS.contains(&extension.as_str()) {
-        return Ok(None);
-    }
-    let file = File::open(path).map_err(IndexerError::io("open", path))?;
-    let metadata = file.metadata().map_err(IndexerError::io("read", path))?;
-    let file = Source::File(file);
-    // For files of other kinds, one look at the first bytes is enough.
-    let searched = if named || HDF5_EXTENSIONS.contains(&extension.as_str()) {
-        metadata.len()
-    } else {
-        metadata.len().min(8)
-    };
-    let found = h5::signature_offset(&file, searched).map_err(IndexerError::io("read", path))?;
-    if found.is_none() && HDF5_NAMES.contains(&extension.as_str()) {
-        return Err(IndexerError::Request(format!(
-            "`{}` has the name of an HDF5 file and not its signature: it is empty or damaged; \
-             remove it, or index files as they are with `--files`",
-            path.display()
-        )));
-    }
-    Ok(found)
 }
 
 /// What lies in a folder and is not hidden.

@@ -4,17 +4,20 @@ use std::collections::HashSet;
 use std::fs::File;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::thread;
 use std::time::Instant;
 
 use forebay_dataset::{IndexError, SegmentIndex};
-use forebay_origin::{IndexFile, PosixOrigin};
+use forebay_origin::{IndexFile, Objects, Origin, OriginError, StoreUrl, Stores, open_origin};
 use memmap2::Mmap;
 
 use crate::error::Result;
 use crate::files::check_unchanged;
 use crate::flatten::copy::Copier;
 use crate::flatten::plan::Packing;
-use crate::scan::parallel;
+use crate::objects::REQUESTS;
+use crate::scan::{parallel, parallel_on};
 use crate::{IndexerError, Progress, Stage};
 
 /// Faults that a report lists; the others are counted.
@@ -30,7 +33,7 @@ pub struct SampleReader<'a> {
 
 impl<'a> SampleReader<'a> {
     /// Reads the samples of `index` from `origin`.
-    pub fn new(index: &'a IndexFile, origin: &'a PosixOrigin) -> Self {
+    pub fn new(index: &'a IndexFile, origin: &'a dyn Origin) -> Self {
         Self {
             copier: Copier::new(index, origin, index.path()),
             path: index.path(),
@@ -67,6 +70,8 @@ pub struct VerifyRequest {
     pub root: Option<PathBuf>,
     /// Read and decode every sample too, and compare it with its checksum where there is one.
     pub data: bool,
+    /// Opens an origin that is a URL; without, it is refused.
+    pub stores: Option<Arc<dyn Stores>>,
 }
 
 /// What was found.
@@ -118,10 +123,11 @@ pub fn verify(request: &VerifyRequest, progress: &dyn Progress) -> Result<Verify
         report.add([format!("`{}`: {fault}", request.index.display())]);
     } else {
         let root = index.resolve_root(request.root.as_deref());
-        let changed = check_files(&index, &root, progress, &mut report)?;
+        let place = Place::of(&root, request.stores.as_deref())?;
+        let changed = check_files(&index, &place, progress, &mut report)?;
         if request.data {
-            let origin = PosixOrigin::new(root);
-            check_data(&index, &origin, &changed, progress, &mut report)?;
+            let origin = open_origin(&root, request.stores.as_deref())?;
+            check_data(&index, &*origin, &changed, progress, &mut report)?;
         }
     }
     report.seconds = started.elapsed().as_secs_f64();
@@ -139,17 +145,17 @@ fn shares(count: u64) -> Vec<std::ops::Range<u64>> {
 /// Compares every file with what the index recorded; returns those that are not the same.
 fn check_files(
     index: &IndexFile,
-    root: &Path,
+    place: &Place<'_>,
     progress: &dyn Progress,
     report: &mut VerifyReport,
 ) -> Result<HashSet<SegmentIndex>> {
     let shares = shares(u64::from(index.segment_count()));
     progress.begin(Stage::Check, u64::from(index.segment_count()));
-    let found = parallel(shares.len(), |number| {
+    let found = parallel_on(place.threads(), shares.len(), |number| {
         let mut faults = Vec::new();
         for segment in shares[number].clone() {
             let segment = SegmentIndex(segment as u32);
-            if let Err(error) = check_file(index, root, segment) {
+            if let Err(error) = place.check(index, segment) {
                 faults.push((segment, words(&error)));
             }
             progress.advance(1);
@@ -164,11 +170,57 @@ fn check_files(
     Ok(changed)
 }
 
-fn check_file(index: &IndexFile, root: &Path, segment: SegmentIndex) -> Result<()> {
-    let known = index.segment(segment).map_err(in_index(index))?;
-    let path = root.join(known.path);
-    let file = File::open(&path).map_err(IndexerError::io("open", &path))?;
-    check_unchanged(&file, &path, known.fingerprint)
+/// Where the files of an index are.
+enum Place<'a> {
+    Folder(&'a Path),
+    Store(StoreUrl, Arc<dyn Objects>),
+}
+
+impl<'a> Place<'a> {
+    fn of(root: &'a Path, stores: Option<&dyn Stores>) -> Result<Self> {
+        let Some(url) = root.to_str().filter(|text| StoreUrl::is_url(text)) else {
+            return Ok(Self::Folder(root));
+        };
+        let url = StoreUrl::parse(url)?;
+        let Some(stores) = stores else {
+            let url = url.to_string();
+            return Err(OriginError::NoStores { url }.into());
+        };
+        let objects = stores.open(&url)?;
+        Ok(Self::Store(url, objects))
+    }
+
+    fn threads(&self) -> usize {
+        match self {
+            Self::Folder(_) => thread::available_parallelism().map_or(1, usize::from),
+            Self::Store(..) => REQUESTS,
+        }
+    }
+
+    /// Fails unless a file is what the index recorded.
+    fn check(&self, index: &IndexFile, segment: SegmentIndex) -> Result<()> {
+        let known = index.segment(segment).map_err(in_index(index))?;
+        match self {
+            Self::Folder(root) => {
+                let path = root.join(known.path);
+                let file = File::open(&path).map_err(IndexerError::io("open", &path))?;
+                check_unchanged(&file, &path, known.fingerprint)
+            }
+            Self::Store(root, objects) => {
+                let key = root.key_of(known.path);
+                let found = objects.stat(&key)?;
+                if found == known.fingerprint {
+                    return Ok(());
+                }
+                Err(OriginError::StaleObject {
+                    url: root.with_key(&key).to_string(),
+                    indexed: known.fingerprint,
+                    found,
+                }
+                .into())
+            }
+        }
+    }
 }
 
 /// What one thread found in its samples.
@@ -181,7 +233,7 @@ struct Read {
 
 fn check_data(
     index: &IndexFile,
-    origin: &PosixOrigin,
+    origin: &dyn Origin,
     changed: &HashSet<SegmentIndex>,
     progress: &dyn Progress,
     report: &mut VerifyReport,

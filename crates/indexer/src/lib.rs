@@ -32,6 +32,7 @@ mod inspect;
 mod join;
 mod manifest;
 mod merge;
+mod objects;
 mod output;
 mod parts;
 mod pattern;
@@ -42,6 +43,7 @@ mod rows;
 mod saved;
 mod scan;
 mod source;
+mod superblock;
 mod tree;
 
 pub use error::IndexerError;

@@ -12,7 +12,7 @@ use crate::error::Result;
 use crate::groups::stem;
 use crate::plan::{Job, Plan};
 use crate::saved::Saved;
-use crate::scan::{Scanned, parallel};
+use crate::scan::{Scanned, parallel_over};
 use crate::{IndexRequest, IndexerError, Progress, Stage};
 
 /// Time after which what was found is put on disk.
@@ -142,12 +142,14 @@ pub(crate) fn read(
         let fresh = |next: usize| wave[next].rule == rule && !saved.begins_at(plan, at + next);
         let count = (1..wave.len()).find(|next| !fresh(*next));
         let wave = &wave[..count.unwrap_or(wave.len())];
-        batch.scans.extend(parallel(wave.len(), |number| {
-            let job = wave[number];
-            let scanned = (plan.scan)(plan.input(job), job)?;
-            progress.advance(1);
-            Ok(scanned)
-        })?);
+        batch
+            .scans
+            .extend(parallel_over(&plan.inputs.files, wave.len(), |number| {
+                let job = wave[number];
+                let scanned = (plan.scan)(plan.input(job), job)?;
+                progress.advance(1);
+                Ok(scanned)
+            })?);
         at += wave.len();
         let last = plan.jobs.get(at).is_none_or(|job| job.rule != rule);
         let full = batch.is_full(request);

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, HashSet};
 use crate::error::Result;
 use crate::files::{InputFile, Inputs};
 use crate::manifest::Manifest;
-use crate::scan::{self, FieldFilter, Scanned, parallel};
+use crate::scan::{self, FieldFilter, Scanned, parallel_over};
 use crate::{Format, IndexRequest, IndexerError, Pattern, SampleRule, detect, formats};
 
 /// Reads one file by one rule.
@@ -148,7 +148,7 @@ impl Named {
 
 /// The pattern that all files agree on.
 fn detect_all(inputs: &Inputs) -> Result<Pattern> {
-    let found = parallel(inputs.files.len(), |number| {
+    let found = parallel_over(&inputs.files, inputs.files.len(), |number| {
         detect::detect(&inputs.files[number])
     })?;
     for (number, pattern) in found.iter().enumerate() {

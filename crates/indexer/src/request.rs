@@ -1,8 +1,10 @@
 //! What to index.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use forebay_dataset::BlockSize;
+use forebay_origin::Stores;
 
 use crate::{Format, Labels, SampleRule};
 
@@ -15,7 +17,7 @@ use crate::{Format, Labels, SampleRule};
 /// below the root, each folder once.
 #[derive(Clone, Debug)]
 pub struct IndexRequest {
-    /// Files and folders.
+    /// Files and folders, or URLs of objects and of prefixes of them, all of one store.
     pub inputs: Vec<PathBuf>,
     /// What a sample is; empty: found out from the files. With several rules, samples of the same
     /// key are joined, and a sample has the fields of all rules.
@@ -41,7 +43,7 @@ pub struct IndexRequest {
     /// Leave out samples whose fields differ from those of the others, and count them; and rows of
     /// the manifest whose sample is missing.
     pub skip_incomplete: bool,
-    /// Folder that paths in the index are relative to; `None`: the folder that holds all inputs.
+    /// Folder or URL that paths in the index are relative to; `None`: the folder that holds all inputs.
     pub root: Option<PathBuf>,
     /// An index that is to have the samples of the inputs too: those of files that it does not
     /// name yet. It is written to `output`, which may be the same.
@@ -53,6 +55,8 @@ pub struct IndexRequest {
     /// Fields of samples that are held in memory at most before they are put on disk, in
     /// `OUTPUT.parts`; a run that was ended goes on from there.
     pub part_records: u64,
+    /// Opens inputs that are URLs; without, they are refused.
+    pub stores: Option<Arc<dyn Stores>>,
 }
 
 impl IndexRequest {
@@ -75,6 +79,7 @@ impl IndexRequest {
             manifest: None,
             append_to: None,
             part_records: 1 << 22,
+            stores: None,
         }
     }
 }

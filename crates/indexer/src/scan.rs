@@ -15,6 +15,7 @@ use crate::error::Result;
 use crate::files::InputFile;
 use crate::groups::{GroupSamples, GroupWalk};
 use crate::h5::{Family, H5File, OtherFile, Place};
+use crate::objects::REQUESTS;
 use crate::pattern::Pattern;
 use crate::plan::Job;
 use crate::rows::{self, RowSamples};
@@ -159,9 +160,31 @@ pub(crate) fn parallel<T: Send>(
     count: usize,
     work: impl Fn(usize) -> Result<T> + Sync,
 ) -> Result<Vec<T>> {
-    let threads = thread::available_parallelism()
-        .map_or(1, usize::from)
-        .min(count);
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    parallel_on(threads, count, work)
+}
+
+/// As many threads as the inputs can use: those in a store wait for it, not for a processor.
+pub(crate) fn parallel_over<T: Send>(
+    inputs: &[InputFile],
+    count: usize,
+    work: impl Fn(usize) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    match inputs.first() {
+        Some(InputFile {
+            object: Some(_), ..
+        }) => parallel_on(REQUESTS, count, work),
+        _ => parallel(count, work),
+    }
+}
+
+/// The same as [`parallel`], on so many threads.
+pub(crate) fn parallel_on<T: Send>(
+    threads: usize,
+    count: usize,
+    work: impl Fn(usize) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let threads = threads.min(count);
     let next = AtomicUsize::new(0);
     let failed = AtomicBool::new(false);
     let results: Mutex<Vec<(usize, Result<T>)>> = Mutex::new(Vec::with_capacity(count));

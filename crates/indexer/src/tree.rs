@@ -7,6 +7,7 @@ use std::str::FromStr;
 
 use forebay_dataset::index::{FieldExtent, FieldSpec, IndexBuilder, Storage};
 use forebay_dataset::{DType, Fingerprint, SegmentIndex};
+use forebay_origin::StoreUrl;
 
 use crate::assemble::{Assembled, builder, in_output};
 use crate::error::Result;
@@ -171,6 +172,11 @@ impl<'a> Labelled<'a> {
 /// The folder whose folders are the classes.
 fn base(request: &IndexRequest) -> Result<PathBuf> {
     match request.inputs.as_slice() {
+        // A store has no folders: what its keys have in common is taken for one.
+        [input] if input.to_str().is_some_and(StoreUrl::is_url) => {
+            let url = StoreUrl::parse(&input.to_string_lossy())?;
+            Ok(url.to_string().into())
+        }
         [input] if input.is_dir() => {
             fs::canonicalize(input).map_err(IndexerError::io("find", input))
         }
@@ -196,6 +202,15 @@ fn refuse_empty_classes(
     base: &std::path::Path,
     classes: &BTreeMap<&str, Vec<&InputFile>>,
 ) -> Result<()> {
+    if classes.is_empty() {
+        return Err(IndexerError::Request(format!(
+            "there is no class folder in `{}`",
+            base.display()
+        )));
+    }
+    if base.to_str().is_some_and(StoreUrl::is_url) {
+        return Ok(());
+    }
     for entry in fs::read_dir(base).map_err(IndexerError::io("list", base))? {
         let entry = entry.map_err(IndexerError::io("list", base))?;
         let name = entry.file_name();
@@ -208,12 +223,6 @@ fn refuse_empty_classes(
                 entry.path().display()
             )));
         }
-    }
-    if classes.is_empty() {
-        return Err(IndexerError::Request(format!(
-            "there is no class folder in `{}`",
-            base.display()
-        )));
     }
     Ok(())
 }

@@ -113,6 +113,7 @@ fn a_linked_file_that_changes_is_stale_when_it_is_read() {
         index: request.output,
         root: None,
         data: true,
+        stores: None,
     };
     assert_eq!(forebay_indexer::verify(&verify, &()).unwrap().faults, 0);
     let linked = fs::File::options()

@@ -19,6 +19,7 @@ fn report(index: &Path) -> VerifyReport {
         index: index.to_path_buf(),
         root: None,
         data: true,
+        stores: None,
     };
     verify(&request, &()).unwrap()
 }

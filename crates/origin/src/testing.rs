@@ -1,10 +1,13 @@
 //! Doubles of an origin, and the suite that every origin passes.
 
-use std::sync::Mutex;
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::{io, time::Duration};
 
-use crate::{Origin, OriginError, SegmentRef};
+use forebay_dataset::Fingerprint;
+
+use crate::{Objects, Origin, OriginError, SegmentRef, StoreFault, StoreUrl, Stores};
 
 /// An origin in memory that counts, delays and fails as told.
 #[derive(Debug, Default)]
@@ -121,5 +124,106 @@ pub mod conformance {
                 "{wanted} bytes at {offset}"
             );
         }
+    }
+}
+
+/// A store in memory that counts what it is asked.
+#[derive(Debug, Default)]
+pub struct MemoryStore {
+    objects: Mutex<BTreeMap<String, (String, Vec<u8>)>>,
+    reads: AtomicU64,
+    stats: AtomicU64,
+    lists: AtomicU64,
+}
+
+impl MemoryStore {
+    /// Puts an object, or replaces one; `etag` is its version.
+    pub fn put(&self, key: &str, etag: &str, bytes: Vec<u8>) {
+        let mut objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        objects.insert(key.to_owned(), (etag.to_owned(), bytes));
+    }
+
+    /// Reads, single objects asked about, and listings so far.
+    pub fn asked(&self) -> (u64, u64, u64) {
+        let get = |counter: &AtomicU64| counter.load(Ordering::SeqCst);
+        (get(&self.reads), get(&self.stats), get(&self.lists))
+    }
+
+    fn with<T>(
+        &self,
+        key: &str,
+        read: impl FnOnce(Fingerprint, &[u8]) -> T,
+    ) -> Result<T, OriginError> {
+        let objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        match objects.get(key) {
+            Some((etag, bytes)) => Ok(read(version(etag, bytes), bytes)),
+            None => Err(OriginError::Store {
+                act: "find".to_owned(),
+                url: key.to_owned(),
+                source: StoreFault::NotFound {
+                    detail: "not in memory".to_owned(),
+                },
+            }),
+        }
+    }
+}
+
+/// The fingerprint of an object with this tag and these bytes.
+pub fn version(etag: &str, bytes: &[u8]) -> Fingerprint {
+    Fingerprint::of_object(bytes.len() as u64, Some(etag), None).expect("a tag is a version")
+}
+
+impl Objects for MemoryStore {
+    fn read_at(
+        &self,
+        key: &str,
+        fingerprint: Fingerprint,
+        offset: u64,
+        out: &mut [u8],
+    ) -> Result<(), OriginError> {
+        self.reads.fetch_add(1, Ordering::SeqCst);
+        self.with(key, |found, bytes| {
+            if found != fingerprint {
+                return Err(OriginError::StaleObject {
+                    url: key.to_owned(),
+                    indexed: fingerprint,
+                    found,
+                });
+            }
+            let start = offset as usize;
+            out.copy_from_slice(&bytes[start..start + out.len()]);
+            Ok(())
+        })?
+    }
+
+    fn stat(&self, key: &str) -> Result<Fingerprint, OriginError> {
+        self.stats.fetch_add(1, Ordering::SeqCst);
+        self.with(key, |found, _| found)
+    }
+
+    fn list(&self, key: &str, found: &mut dyn FnMut(&str, Fingerprint)) -> Result<(), OriginError> {
+        self.lists.fetch_add(1, Ordering::SeqCst);
+        let objects = self.objects.lock().unwrap_or_else(PoisonError::into_inner);
+        let prefix = if key.is_empty() {
+            String::new()
+        } else {
+            format!("{key}/")
+        };
+        for (known, (etag, bytes)) in objects.iter() {
+            if known.starts_with(&prefix) {
+                found(known, version(etag, bytes));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Opens one store, whatever the URL.
+#[derive(Clone, Debug, Default)]
+pub struct OneStore(pub Arc<MemoryStore>);
+
+impl Stores for OneStore {
+    fn open(&self, _: &StoreUrl) -> Result<Arc<dyn Objects>, OriginError> {
+        Ok(self.0.clone())
     }
 }

@@ -249,6 +249,7 @@ impl<'a, B: AsRef<[u8]>, P: Picks> Composer<'a, B, P> {
             block_size: tables.block_size,
             keys: self.picks.has_keys(),
             checksums: self.checksums,
+            objects: crate::is_store_url(&self.tables.root),
             samples,
             chunks: sum(Section::Chunks) / ChunkRecord::LEN as u64,
             segments: tables.segments.len() as u32,

@@ -7,7 +7,7 @@ use std::path::Path;
 use forebay_dataset::decode::{Rows, Scratch};
 use forebay_dataset::index::{Chunk, ChunkLayout, Field, Index};
 use forebay_dataset::{DecodeError, SegmentIndex};
-use forebay_origin::{Origin, PosixOrigin, SegmentRef};
+use forebay_origin::{Origin, SegmentRef};
 
 use super::folder::Receipt;
 use super::plan::{Checksum, Packing, ShardPlan, fields};
@@ -24,7 +24,7 @@ const MAX_BAND: u64 = 1 << 30;
 /// Copies samples, one after another. One for each thread.
 pub(crate) struct Copier<'a, B> {
     index: &'a Index<B>,
-    origin: &'a PosixOrigin,
+    origin: &'a dyn Origin,
     /// The index, for messages.
     path: &'a Path,
     piece: Vec<u8>,
@@ -81,7 +81,7 @@ impl Chunked<'_> {
 }
 
 impl<'a, B: AsRef<[u8]>> Copier<'a, B> {
-    pub(crate) fn new(index: &'a Index<B>, origin: &'a PosixOrigin, path: &'a Path) -> Self {
+    pub(crate) fn new(index: &'a Index<B>, origin: &'a dyn Origin, path: &'a Path) -> Self {
         Self {
             index,
             origin,
@@ -267,7 +267,7 @@ impl<'a, B: AsRef<[u8]>> Copier<'a, B> {
         out: &mut Vec<u8>,
     ) -> Result<()> {
         let fail = |source: DecodeError| IndexerError::Decode {
-            path: self.origin.root().join(field.segment.path),
+            path: field.segment.path.into(),
             sample: field.sample,
             field: self.index.fields()[field.field].name.clone(),
             source,

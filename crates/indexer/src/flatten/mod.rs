@@ -13,12 +13,13 @@ pub(crate) mod plan;
 
 use std::io::Write;
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 use forebay_dataset::index::{FieldExtent, Index, IndexBuilder, Storage};
 use forebay_dataset::{IndexError, REGION_BYTES};
-use forebay_origin::{IndexFile, PosixOrigin};
+use forebay_origin::{IndexFile, Origin, Stores, open_origin};
 
 use crate::error::Result;
 use crate::files::fingerprint;
@@ -55,6 +56,8 @@ pub struct FlattenRequest {
     /// A shard ends before the sample with which it would have more bytes than this; 1 to
     /// [`REGION_BYTES`]. A larger sample is a shard of its own.
     pub shard_bytes: u64,
+    /// Opens an index's origin that is a URL; without, it is refused.
+    pub stores: Option<Arc<dyn Stores>>,
 }
 
 impl FlattenRequest {
@@ -64,6 +67,7 @@ impl FlattenRequest {
             source,
             output,
             shard_bytes: REGION_BYTES,
+            stores: None,
         }
     }
 }
@@ -103,13 +107,8 @@ pub fn flatten(request: &FlattenRequest, progress: &dyn Progress) -> Result<Flat
         FlattenSource::Index { path, root } => {
             let index = IndexFile::open(path)?;
             let root = index.resolve_root(root.as_deref());
-            run(
-                request,
-                &*index,
-                PosixOrigin::new(root),
-                path.clone(),
-                progress,
-            )
+            let origin = open_origin(&root, request.stores.as_deref())?;
+            run(request, &*index, &*origin, path.clone(), progress)
         }
         FlattenSource::Inputs(inputs) => {
             refuse_inside(request, &inputs.inputs)?;
@@ -121,7 +120,8 @@ pub fn flatten(request: &FlattenRequest, progress: &dyn Progress) -> Result<Flat
             let path = inputs.inputs.first().cloned().unwrap_or_default();
             let index = Index::parse(bytes).map_err(in_index(&path))?;
             let root = PathBuf::from(index.root());
-            run(request, &index, PosixOrigin::new(root), path, progress)
+            let origin = open_origin(&root, inputs.stores.as_deref())?;
+            run(request, &index, &*origin, path, progress)
         }
     }
 }
@@ -170,7 +170,7 @@ fn refuse_inside(request: &FlattenRequest, inputs: &[PathBuf]) -> Result<()> {
 fn run<B: AsRef<[u8]> + Sync>(
     request: &FlattenRequest,
     index: &Index<B>,
-    origin: PosixOrigin,
+    origin: &dyn Origin,
     path: PathBuf,
     progress: &dyn Progress,
 ) -> Result<FlattenSummary> {
@@ -183,7 +183,7 @@ fn run<B: AsRef<[u8]> + Sync>(
         progress.begin(Stage::Copy, bytes);
         let count = AtomicU64::new(0);
         let checksums = parallel(shards.len(), |number| {
-            let mut copier = Copier::new(index, &origin, &path);
+            let mut copier = Copier::new(index, origin, &path);
             let found = one_shard(&folder, number, &shards[number], &mut copier, progress)?;
             if found.reused {
                 // Relaxed: read after the threads are joined.

@@ -2,7 +2,6 @@
 //! folder; a shard has a table of samples and then their bytes.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs;
 use std::path::Path;
 
 use forebay_dataset::DType;
@@ -15,6 +14,7 @@ use crate::files::{InputFile, Inputs};
 use crate::groups::GroupSamples;
 use crate::h5::{Array, ArrayStorage};
 use crate::scan::FieldFilter;
+use crate::source::Source;
 
 use super::add_sample;
 use super::reader::Reader;
@@ -90,7 +90,10 @@ pub(super) fn shards(inputs: &Inputs) -> Result<(Inputs, Vec<Shard>)> {
 
 fn of_folder<'a>(folder: &Path, files: &[&'a InputFile]) -> Result<Vec<(&'a InputFile, Shard)>> {
     let path = folder.join("index.json");
-    let listed = read_index(&path)?;
+    let listed = match files.first() {
+        Some(file) => read_index(file, &path)?,
+        None => Vec::new(),
+    };
     let mut by_name: HashMap<&str, &InputFile> = HashMap::new();
     for file in files {
         let name = file.name.rsplit('/').next().unwrap_or(&file.name);
@@ -130,16 +133,20 @@ fn missing(path: &Path, name: &str, compression: Option<&str>) -> IndexerError {
     }
 }
 
-fn read_index(path: &Path) -> Result<Vec<ShardJson>> {
+fn read_index(beside: &InputFile, path: &Path) -> Result<Vec<ShardJson>> {
     let damaged = |what: String| IndexerError::Damaged {
         place: format!("`{}`", path.display()),
         what,
     };
-    let metadata = fs::metadata(path).map_err(IndexerError::io("read", path))?;
-    if metadata.len() > MAX_INDEX {
-        return Err(damaged(format!("it has {} bytes", metadata.len())));
+    let file = beside.sibling("index.json")?;
+    let size = file.stat()?.size;
+    if size > MAX_INDEX {
+        return Err(damaged(format!("it has {size} bytes")));
     }
-    let bytes = fs::read(path).map_err(IndexerError::io("read", path))?;
+    let mut bytes = vec![0; size as usize];
+    Source::open(&file)?
+        .read_exact_at(&mut bytes, 0)
+        .map_err(IndexerError::io("read", path))?;
     let index: IndexJson = serde_json::from_slice(&bytes)
         .map_err(|error| damaged(format!("it is no index of MDS shards: {error}")))?;
     if index.version != 2 {
