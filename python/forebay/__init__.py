@@ -70,7 +70,7 @@ def open(
 
     Args:
         index: the file that `forebay index` or `forebay flatten` wrote.
-        root: folder of the origin files, if not the one that the index records.
+        root: folder or URL of the origin files, if not the one that the index records.
         cache: cache folder on the node's own device. Default: `FOREBAY_CACHE`, else
             `$XDG_CACHE_HOME/forebay`, else `~/.cache/forebay`.
         deadline_s: longest wait for the daemon, in seconds.
@@ -120,14 +120,15 @@ def index(
     The same as `forebay index`; returns its summary: `samples`, `fields`, `origin_bytes`, ….
 
     Args:
-        inputs: files and folders.
+        inputs: files and folders, or URLs of objects and prefixes (`s3://`, `gs://`, `az://`, `http://`,
+            `https://`), all of one store.
         output: the index file to write.
         sample: what a sample is, `PATTERN` or `GLOB=PATTERN`; several are joined by key. Found
             out from the files if not given.
         manifest: a CSV or Parquet table with a row for each sample; columns in braces in `sample`
             say where it lies, all others become fields.
         append: an index whose samples are kept; those of files that it does not name are added.
-        root: folder that paths in the index are relative to.
+        root: folder or URL that paths in the index are relative to.
         format: what the files are, such as `"tar"`. Found out if not given.
         files: every file is one sample, HDF5 files too.
         labels: `"folders"` gives each file the number of its class folder as field `label`.

@@ -60,7 +60,7 @@ class Dataset(_native.Dataset):
         made = super().__new__(
             cls,
             os.fspath(index),
-            None if root is None else os.path.abspath(root),
+            _folder_or_url(root),
             None if cache is None else os.path.abspath(cache),
             deadline_s,
             program,
@@ -143,6 +143,14 @@ class Dataset(_native.Dataset):
         return _reopen, (self.path, self.root, self.cache, self.generation, *self._options)
 
 
+def _folder_or_url(root: PathLike | None) -> str | None:
+    """A folder as an absolute path; the URL of a store as it is."""
+    if root is None:
+        return None
+    text = os.fspath(root)
+    return text if "://" in text else os.path.abspath(text)
+
+
 def _daemon_arguments(capacity: int | str | None, policy: str | None) -> list[str]:
     words = []
     if capacity is not None:
@@ -154,7 +162,7 @@ def _daemon_arguments(capacity: int | str | None, policy: str | None) -> list[st
 
 def _reopen(
     path: Path,
-    root: Path,
+    root: Path | str,
     cache: Path,
     generation: str,
     deadline_s: float,

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use forebay_client::{DaemonCommand, FieldPlace, OpenOptions};
 use forebay_dataset::IndexError;
+use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyIndexError;
 use pyo3::prelude::*;
 
@@ -59,10 +60,13 @@ impl Dataset {
         self.inner.index().path().to_path_buf()
     }
 
-    /// Folder of the origin files in use.
+    /// Folder of the origin files in use, or URL: text, which a path would not keep as it is.
     #[getter]
-    fn root(&self) -> PathBuf {
-        self.inner.root().to_path_buf()
+    fn root<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
+        match self.inner.root().to_str().filter(|_| self.inner.in_store()) {
+            Some(url) => url.into_bound_py_any(py),
+            None => self.inner.root().into_bound_py_any(py),
+        }
     }
 
     /// Cache folder in use.

@@ -13,6 +13,7 @@ use forebay_service::{PlanError, ServePlan, ServeSettings, Served, Source, serve
 use crate::Failure;
 use crate::members::{self, Together};
 use crate::status::NO_FOLDER;
+use crate::stores::stores;
 
 /// A log that grew past this is begun anew.
 const LOG_BYTES: u64 = 1 << 20;
@@ -100,6 +101,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         // daemon's. It fails only where that is so already.
         let _ = rustix::process::setsid();
     }
+    let stores = stores()?;
     let folder = plan.cache.folder.clone();
     let serving = format!(
         "serving `{}`: capacity {}, policy {}",
@@ -107,7 +109,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         crate::index::bytes(plan.cache.capacity_bytes),
         plan.cache.policy.name()
     );
-    match serve(plan, arguments.detached, || eprintln!("{serving}"))? {
+    match serve(plan, Some(stores), arguments.detached, || {
+        eprintln!("{serving}")
+    })? {
         Served::AlreadyServed if arguments.detached => {
             eprintln!("another daemon serves it already")
         }

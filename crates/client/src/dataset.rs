@@ -1,11 +1,12 @@
 //! A data set as a trainer has it open.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay_dataset::IndexError;
-use forebay_origin::{IndexFile, PosixOrigin};
+use forebay_origin::{IndexFile, Origin, PosixOrigin, StoreUrl, open_origin};
 use forebay_residency::{NodePaths, ShardPaths};
 
 use crate::error::ClientError;
@@ -47,6 +48,8 @@ pub struct Dataset {
     pub(crate) target: Target,
     pub(crate) deadline: Duration,
     root: PathBuf,
+    /// Whether the data set lies in a store, which the daemon alone can read.
+    pub(crate) in_store: bool,
     process: PerProcess<Process>,
 }
 
@@ -54,7 +57,7 @@ pub struct Dataset {
 #[derive(Debug)]
 pub(crate) struct Process {
     pub(crate) shards: Shards,
-    pub(crate) origin: PosixOrigin,
+    pub(crate) origin: Arc<dyn Origin>,
     pub(crate) daemon: DaemonRest,
 }
 
@@ -94,7 +97,7 @@ fn now_ms() -> u64 {
 impl Dataset {
     /// Opens an index file and takes the data set into use at the node's daemon, starting one if
     /// need be. A daemon that cannot be reached is no error: the reason is
-    /// returned beside the data set.
+    /// returned beside the data set. In a store it is one, since only the daemon reads stores.
     pub fn open(index: &Path, options: OpenOptions) -> Result<(Self, Option<String>), ClientError> {
         let index = IndexFile::open(index)?;
         let folder = options
@@ -103,16 +106,24 @@ impl Dataset {
         let folder = std::path::absolute(folder.ok_or(ClientError::NoFolder)?)
             .map_err(|_| ClientError::NoFolder)?;
         let root = index.resolve_root(options.root.as_deref());
+        let in_store = root.to_str().is_some_and(StoreUrl::is_url);
+        // Refused here, so that it need not be later.
+        open_origin(&root, None)?;
         let dataset = Self {
             target: Target {
                 paths: NodePaths::new(folder),
                 command: options.daemon,
                 index: index.path().to_path_buf(),
-                root: Some(std::path::absolute(&root).unwrap_or_else(|_| root.clone())),
+                root: Some(if in_store {
+                    root.clone()
+                } else {
+                    std::path::absolute(&root).unwrap_or_else(|_| root.clone())
+                }),
                 generation: index.generation(),
             },
             deadline: options.deadline,
             root,
+            in_store,
             index,
             process: PerProcess::new(),
         };
@@ -124,13 +135,25 @@ impl Dataset {
     fn greet(&self) -> Result<Option<String>, ClientError> {
         match link::open(&self.target, Instant::now() + self.deadline) {
             Ok(Ok(())) => Ok(None),
-            Ok(Err(error)) if error.kind() == forebay_dataset::ErrorKind::Stale => Err(error),
+            Ok(Err(error))
+                if self.in_store || error.kind() == forebay_dataset::ErrorKind::Stale =>
+            {
+                Err(error)
+            }
             Ok(Err(error)) => Ok(Some(error.chain())),
             Err(error) if link::is_interrupted(&error) => Err(ClientError::Interrupted),
+            Err(source) if self.in_store => Err(self.needs_daemon(source)),
             Err(error) => {
                 self.process().daemon.rest();
                 Ok(Some(error.to_string()))
             }
+        }
+    }
+
+    pub(crate) fn needs_daemon(&self, source: std::io::Error) -> ClientError {
+        ClientError::NeedsDaemon {
+            root: self.root.display().to_string(),
+            source,
         }
     }
 
@@ -140,7 +163,8 @@ impl Dataset {
                 ShardPaths::dataset_folder(self.target.paths.folder(), self.index.generation()),
                 self.index.shard_count(),
             ),
-            origin: PosixOrigin::new(self.root.clone()),
+            origin: open_origin(&self.root, None)
+                .unwrap_or_else(|_| Arc::new(PosixOrigin::new(self.root.clone()))),
             daemon: DaemonRest::default(),
         })
     }
@@ -155,7 +179,12 @@ impl Dataset {
         self.target.paths.folder()
     }
 
-    /// Folder of the origin files in use.
+    /// Whether the data set lies in a store, which the daemon alone can read.
+    pub fn in_store(&self) -> bool {
+        self.in_store
+    }
+
+    /// Folder or URL of the origin files in use.
     pub fn root(&self) -> &Path {
         &self.root
     }

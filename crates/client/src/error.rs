@@ -61,6 +61,26 @@ pub enum ClientError {
         /// Why.
         source: std::io::Error,
     },
+    /// A data set in a store, and no daemon.
+    #[error(
+        "cannot read `{root}` without a daemon, which alone reads object stores: start one with `forebay serve`"
+    )]
+    NeedsDaemon {
+        /// The store's URL.
+        root: String,
+        /// Why there is none.
+        source: std::io::Error,
+    },
+    /// A part of a store's object that the cache has no room for.
+    #[error(
+        "{what} finds no room in cache folder `{folder}`, through which alone object stores are read: raise `capacity`"
+    )]
+    NoRoom {
+        /// The range and its object.
+        what: String,
+        /// The cache folder.
+        folder: String,
+    },
     /// No cache folder was named and the environment names none.
     #[error("no cache folder: name one, or set FOREBAY_CACHE or HOME")]
     NoFolder,
@@ -75,7 +95,10 @@ impl ClientError {
             Self::Decode { source, .. } => source.kind(),
             Self::Daemon { kind, .. } => *kind,
             Self::Deadline { .. } => ErrorKind::Deadline,
-            Self::Interrupted | Self::NoDaemon { .. } => ErrorKind::Unavailable,
+            Self::Interrupted | Self::NoDaemon { .. } | Self::NeedsDaemon { .. } => {
+                ErrorKind::Unavailable
+            }
+            Self::NoRoom { .. } => ErrorKind::NoSpace,
             Self::Buffer { .. } | Self::NoFolder => ErrorKind::InvalidInput,
         }
     }

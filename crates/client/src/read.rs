@@ -5,8 +5,7 @@ use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use forebay_dataset::decode::Scratch;
-use forebay_dataset::{ByteRange, ErrorKind, IndexError, ShardIndex};
-use forebay_origin::Origin;
+use forebay_dataset::{ByteRange, ErrorKind, IndexError, RangeError, ShardIndex};
 use forebay_residency::{Counter, ReadOutcome};
 use forebay_wire::StageRange;
 
@@ -18,6 +17,8 @@ use crate::parts::{Part, Target, decode_error};
 
 /// Times that the daemon is asked for a range that it evicts before it is read.
 const STAGE_TRIES: u32 = 3;
+/// Bytes of an object that are asked for at one time where there is no room for all.
+const PIECE: usize = 1 << 20;
 
 #[derive(Default)]
 struct Decoding {
@@ -50,7 +51,11 @@ impl Dataset {
         }
         // No daemon, no room, or evicted faster than read: what is there now, then the origin.
         for part in self.read_resident(missing, out, Served::Staged)? {
-            self.read_direct(&part, out)?;
+            if self.in_store {
+                self.read_through(&part, out, deadline)?;
+            } else {
+                self.read_direct(&part, out)?;
+            }
         }
         Ok(())
     }
@@ -126,7 +131,7 @@ impl Dataset {
         ranges: &[StageRange],
         deadline: Instant,
     ) -> Result<bool, ClientError> {
-        if self.process().daemon.is_resting() {
+        if self.process().daemon.is_resting() && !self.in_store {
             return Ok(false);
         }
         match link::stage(&self.target, ranges, deadline) {
@@ -134,6 +139,8 @@ impl Dataset {
                 self.process().daemon.forgive();
                 Ok(complete)
             }
+            // No other way leads to a store, so that the daemon's word is the last.
+            Ok(Err(error)) if self.in_store => Err(error),
             // The file changed, or the time is up: reading it here would not help.
             Ok(Err(error)) if error.kind() == ErrorKind::Stale => Err(error),
             Ok(Err(error)) if error.kind() == ErrorKind::Deadline => Err(self.late(ranges)),
@@ -143,6 +150,7 @@ impl Dataset {
                 Err(self.late(ranges))
             }
             Err(error) if link::is_interrupted(&error) => Err(ClientError::Interrupted),
+            Err(source) if self.in_store => Err(self.needs_daemon(source)),
             Err(_) => {
                 self.process().daemon.rest();
                 Ok(false)
@@ -151,19 +159,69 @@ impl Dataset {
     }
 
     fn late(&self, ranges: &[StageRange]) -> ClientError {
-        let what = ranges.first().map_or_else(String::new, |range| {
-            let at = ShardIndex(range.shard);
-            let segment = self.index.segment_at(at, range.start).ok().flatten();
-            let segment = segment.and_then(|segment| self.index.segment(segment).ok());
-            let (path, start) =
-                segment.map_or(("?", 0), |segment| (segment.path, segment.shard_start));
-            let (first, end) = (range.start - start, range.start - start + range.len);
-            format!("bytes [{first}, {end}) of `{path}`")
-        });
         ClientError::Deadline {
-            what,
+            what: ranges
+                .first()
+                .map_or_else(String::new, |range| self.shown(range)),
             seconds: self.deadline.as_secs_f64(),
         }
+    }
+
+    /// A range by the file that it lies in.
+    fn shown(&self, range: &StageRange) -> String {
+        let at = ShardIndex(range.shard);
+        let segment = self.index.segment_at(at, range.start).ok().flatten();
+        let segment = segment.and_then(|segment| self.index.segment(segment).ok());
+        let (path, start) = segment.map_or(("?", 0), |segment| (segment.path, segment.shard_start));
+        let (first, end) = (range.start - start, range.start - start + range.len);
+        format!("bytes [{first}, {end}) of `{path}`")
+    }
+
+    /// Reads a part of an object that did not become resident as a whole, for want of room: piece
+    /// by piece, each as soon as it is there.
+    fn read_through(
+        &self,
+        part: &Part,
+        out: &mut [u8],
+        deadline: Instant,
+    ) -> Result<(), ClientError> {
+        let read = |bytes: &mut [u8]| -> Result<bool, ClientError> {
+            let mut start = part.range.start();
+            for piece in bytes.chunks_mut(PIECE) {
+                // Not empty, and inside of the part.
+                let range = ByteRange::new(start, piece.len() as u64).map_err(overflow)?;
+                self.read_piece(part.shard, range, piece, deadline)?;
+                start = range.end();
+            }
+            Ok(true)
+        };
+        self.with_output(part, out, read)?;
+        Ok(())
+    }
+
+    fn read_piece(
+        &self,
+        shard: ShardIndex,
+        range: ByteRange,
+        out: &mut [u8],
+        deadline: Instant,
+    ) -> Result<(), ClientError> {
+        let asked = stage_range(shard, range);
+        for _ in 0..STAGE_TRIES {
+            let complete = self.stage_ranges(std::slice::from_ref(&asked), deadline)?;
+            if self.read_local(shard, range, out)? {
+                self.count(shard, range.len(), Served::Staged);
+                return Ok(());
+            }
+            if complete {
+                // A map that has nothing of what was just staged may have been replaced.
+                self.process().shards.forget(shard);
+            }
+        }
+        Err(ClientError::NoRoom {
+            what: self.shown(&asked),
+            folder: self.cache_folder().display().to_string(),
+        })
     }
 
     fn is_resident(&self, shard: ShardIndex, range: ByteRange) -> bool {
@@ -298,6 +356,10 @@ impl Dataset {
 fn byte_range(start: u64, end: u64) -> Result<ByteRange, ClientError> {
     ByteRange::new(start, end - start)
         .map_err(|_| IndexError::Damaged("a range overflows".into()).into())
+}
+
+fn overflow(error: RangeError) -> ClientError {
+    IndexError::Damaged(error.to_string()).into()
 }
 
 pub(crate) fn stage_range(shard: ShardIndex, range: ByteRange) -> StageRange {

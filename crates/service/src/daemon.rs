@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use forebay_cache::{AttachError, Cache, Policy};
 use forebay_dataset::ErrorKind;
+use forebay_origin::Stores;
 use forebay_residency::NodePaths;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -104,10 +105,13 @@ impl Node {
 
 /// Runs the daemon in this process until it is told to stop or has been idle.
 ///
+/// `stores` opens origins that are URLs; without, they are refused.
+///
 /// `wait_for_leaving`: a client's daemon waits for one that is just leaving; an operator's does
 /// not. `ready` is called once clients can connect.
 pub fn serve(
     plan: ServePlan,
+    stores: Option<Arc<dyn Stores>>,
     wait_for_leaving: bool,
     ready: impl FnOnce(),
 ) -> Result<Served, ServeError> {
@@ -147,7 +151,7 @@ pub fn serve(
     let node = Arc::new(Node {
         readers: Readers::new(cache, pool, plan.hedged_reads),
         stager: stager.map_err(in_folder)?,
-        origins: Origins::default(),
+        origins: Origins::new(stores),
         serving: Serving::start(peers.is_some()).map_err(in_folder)?,
         peers,
         started: Instant::now(),

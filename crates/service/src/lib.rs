@@ -10,6 +10,7 @@
 //!   refused with a reason.
 #![deny(unsafe_code)]
 
+mod bridge;
 mod daemon;
 mod link;
 mod lock;

@@ -110,6 +110,7 @@ fn answer(
             let open = opened(open, dataset)?;
             let wait = Duration::from_millis(deadline_ms.into()).min(LONGEST_WAIT);
             let ranges = check_ranges(&open.dataset, &ranges)?;
+            let ranges = open.bridged(ranges);
             let jobs = jobs(&ranges, open.dataset.index().block_size());
             let staged = node.readers.stage(open, jobs, Instant::now() + wait);
             let staged = staged.map_err(|error| Refusal::of(error.kind(), &error))?;
@@ -199,6 +200,7 @@ pub(crate) fn open_dataset(
     let owners =
         (node.peers.as_ref()).and_then(|peers| peers.owners(dataset.index(), root.clone()));
     let origin = node.origins.get(generation, root);
+    let origin = origin.map_err(|error| Refusal::of(error.kind(), &error))?;
     Ok(OpenDataset {
         dataset,
         origin,

@@ -6,14 +6,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
-use forebay_origin::{Origin, OriginError, PosixOrigin, SegmentRef};
+use forebay_origin::{Origin, OriginError, SegmentRef, StoreUrl, Stores, open_origin};
 
 use crate::pace::Pace;
+
+/// Where a store brings this much in less time than it takes to answer one more request.
+const BRIDGED: u64 = 256 << 10;
 
 /// An origin, and how fast it has been.
 #[derive(Debug)]
 pub(crate) struct OriginInUse {
-    pub(crate) files: PosixOrigin,
+    origin: Arc<dyn Origin>,
+    /// Ranges of one segment that lie so close to each other, in bytes, are read in one go.
+    pub(crate) bridged: u64,
     pub(crate) pace: Pace,
 }
 
@@ -65,7 +70,7 @@ impl Origin for Timed<'_> {
         out: &mut [u8],
     ) -> Result<(), OriginError> {
         let began = Instant::now();
-        self.origin.files.read_at(segment, offset, out)?;
+        self.origin.origin.read_at(segment, offset, out)?;
         let nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
         self.bytes.fetch_add(out.len() as u64, Ordering::Relaxed);
@@ -74,24 +79,42 @@ impl Origin for Timed<'_> {
 }
 
 /// Each origin keeps files open, so that links share them bounds the daemon's descriptors.
-#[derive(Default)]
-pub(crate) struct Origins(Mutex<HashMap<(u128, PathBuf), Weak<OriginInUse>>>);
+pub(crate) struct Origins {
+    stores: Option<Arc<dyn Stores>>,
+    table: Mutex<HashMap<(u128, PathBuf), Weak<OriginInUse>>>,
+}
 
 impl Origins {
+    /// None yet. `stores` opens those that are no folders.
+    pub(crate) fn new(stores: Option<Arc<dyn Stores>>) -> Self {
+        Self {
+            stores,
+            table: Mutex::default(),
+        }
+    }
+
     /// The origin of the data set `generation` below `root`. Dropped with its last user.
-    pub(crate) fn get(&self, generation: u128, root: PathBuf) -> Arc<OriginInUse> {
-        let mut table = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+    pub(crate) fn get(
+        &self,
+        generation: u128,
+        root: PathBuf,
+    ) -> Result<Arc<OriginInUse>, OriginError> {
+        let mut table = self.table.lock().unwrap_or_else(PoisonError::into_inner);
         let key = (generation, root);
         if let Some(origin) = table.get(&key).and_then(Weak::upgrade) {
-            return origin;
+            return Ok(origin);
         }
         table.retain(|_, origin| origin.strong_count() > 0);
         let origin = Arc::new(OriginInUse {
-            files: PosixOrigin::new(key.1.clone()),
+            origin: open_origin(&key.1, self.stores.as_deref())?,
+            bridged: match key.1.to_str() {
+                Some(root) if StoreUrl::is_url(root) => BRIDGED,
+                _ => 0,
+            },
             pace: Pace::default(),
         });
         table.insert(key, Arc::downgrade(&origin));
-        origin
+        Ok(origin)
     }
 }
 
@@ -101,16 +124,17 @@ mod tests {
 
     #[test]
     fn users_of_one_root_share_its_origin() {
-        let origins = Origins::default();
-        let first = origins.get(1, "/a".into());
-        assert!(Arc::ptr_eq(&first, &origins.get(1, "/a".into())));
-        assert!(!Arc::ptr_eq(&first, &origins.get(1, "/b".into())));
-        let other = origins.get(2, "/a".into());
+        let origins = Origins::new(None);
+        let get = |generation, root: &str| origins.get(generation, root.into()).unwrap();
+        let first = get(1, "/a");
+        assert!(Arc::ptr_eq(&first, &get(1, "/a")));
+        assert!(!Arc::ptr_eq(&first, &get(1, "/b")));
+        let other = get(2, "/a");
         assert!(!Arc::ptr_eq(&first, &other), "segments of another index");
         drop((first, other));
-        drop(origins.get(3, "/c".into()));
+        drop(get(3, "/c"));
         assert_eq!(
-            origins.0.lock().unwrap().len(),
+            origins.table.lock().unwrap().len(),
             1,
             "none outlives its users for long"
         );

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 
 use forebay_cache::{Cache, CachedDataset, FillError, Filled, Job};
 
-use forebay_dataset::ByteRange;
+use forebay_dataset::{ByteRange, ShardIndex};
 use forebay_transport::{Ended, Outcome};
 
+use crate::bridge::bridged;
 use crate::origins::{OriginInUse, OriginReads};
 use crate::peers::{OtherPath, Owners};
 use crate::pool::{Class, Pool};
@@ -29,6 +30,14 @@ pub(crate) struct OpenDataset {
 }
 
 impl OpenDataset {
+    /// The ranges, joined where this origin is asked for several in one go.
+    pub(crate) fn bridged(
+        &self,
+        ranges: Vec<(ShardIndex, ByteRange)>,
+    ) -> Vec<(ShardIndex, ByteRange)> {
+        bridged(self.dataset.index(), ranges, self.origin.bridged)
+    }
+
     /// Fills a job. Also returns what it read of the origin itself, which is noted: a job that was
     /// resident, or that another's read was waited for, says nothing about the origin.
     pub(crate) fn fill(

@@ -78,7 +78,8 @@ impl World {
         });
         let cache = Arc::new(cache.unwrap());
         let dataset = cache.attach(IndexFile::open(&path).unwrap()).unwrap();
-        let origin = Origins::default().get(1, folder.path().to_owned());
+        let origin = Origins::new(None).get(1, folder.path().to_owned());
+        let origin = origin.unwrap();
         let open = OpenDataset {
             dataset,
             origin,

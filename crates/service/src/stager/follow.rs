@@ -212,6 +212,7 @@ impl Following {
         }
         let dataset = &self.open.dataset;
         ranges.retain(|(shard, range)| !cache.is_resident(dataset, *shard, *range));
+        let ranges = self.open.bridged(ranges);
         let jobs = jobs(&ranges, dataset.index().block_size());
         let batch = self.batches.add(before_cursor, jobs.len());
         self.pending

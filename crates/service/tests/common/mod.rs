@@ -36,7 +36,7 @@ pub(crate) fn serve_if_asked() {
     };
     let plan = ServePlan::resolve(&[(Source::CommandLine, settings)], None, |_| 1 << 30).unwrap();
     let take_over = std::env::var_os(TAKE_OVER).is_some();
-    let served = serve(plan, take_over, || say("ready"));
+    let served = serve(plan, None, take_over, || say("ready"));
     say(&format!("{:?}", served.unwrap()));
     std::process::exit(0);
 }
