@@ -15,14 +15,14 @@ from demo.command import CommandError, forebay, run
 from demo.emulated import EmulatedTier
 from demo.run import PROFILE
 from demo.run import main as demo
+from demo.tiers.worker import worker_ms
 
 _HERE = Path(__file__).absolute().parent
 _SECONDS = 600.0
 _PROCESSES = 4
-# The plan's job is the demonstration's. A sample costs h5py 29 reads, and a worker about 8 ms
-# besides, most of which is the mount's own time for each read.
+# The plan's job is the demonstration's. A sample costs h5py 29 reads.
 _SAMPLES, _BATCH, _WORKERS, _SCALE, _SEED = 1600, 16, 4, 0.25, 7
-_READS, _WORKER_MS = 29.09, 8
+_READS = 29.09
 
 
 @dataclass(frozen=True)
@@ -111,10 +111,12 @@ def check_plan(out: Path) -> None:
     say("plan: training the demonstration on its emulated tier")
     if demo(["--out", str(out), "--samples", str(_SAMPLES), "--scale", str(_SCALE)]) != 0:
         raise CommandError("the demonstration failed")
+    worker = worker_ms(out / "data", out / "mnt-none", _WORKERS)
+    say(f"plan: a sample costs a worker {worker:.1f} ms beside the origin's delays")
     words = ["tiers", "plan", "--origin", str(PROFILE), "--scale", str(_SCALE)]
     words += ["--seed", str(_SEED), "--replay", "--samples", str(_SAMPLES)]
     words += ["--sample-bytes", "286 KB", "--batch", str(_BATCH), "--workers", str(_WORKERS)]
-    words += ["--reads-per-sample", str(_READS), "--cpu-ms", str(_WORKER_MS)]
+    words += ["--reads-per-sample", str(_READS), "--cpu-ms", f"{worker:.1f}"]
     words += ["--records", str(out / "records.jsonl"), "--json"]
     for one in captured(words)["compared"]:
         if one["epoch"] is not None:
