@@ -12,6 +12,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
+
 NEEDED = ("munged", "slurmctld", "slurmd", "srun", "scontrol")
 CONFIGURATION = """
 ClusterName=test
@@ -83,6 +85,19 @@ class Slurm:
         return self.run("sinfo", "-h", "-N", "-t", "idle", "-o", "%N").stdout.count("n") >= nodes
 
 
+def end_steps(configuration: Path) -> None:
+    """Ends what Slurm leaves behind of a step: it is nobody's child and outlives the daemons."""
+    for process in psutil.process_iter(["name"]):
+        try:
+            if (process.info["name"] or "").startswith("slurmstepd") and process.environ().get(
+                "SLURM_CONF"
+            ) == str(configuration):
+                process.kill()
+        except psutil.Error:
+            # It has ended meanwhile.
+            continue
+
+
 @contextmanager
 def started(folder: Path, nodes: int) -> Iterator[Slurm]:
     """One with nodes of the names n0, n1 and so on."""
@@ -125,6 +140,7 @@ def started(folder: Path, nodes: int) -> Iterator[Slurm]:
             time.sleep(0.2)
         yield slurm
     finally:
+        end_steps(configuration)
         for process in reversed(slurm.processes):
             process.terminate()
         for process in slurm.processes:
