@@ -185,7 +185,7 @@ struct Gathered {
 }
 
 enum Content {
-    Built(IndexBuilder),
+    Built(Box<IndexBuilder>),
     Composed(Composition),
 }
 
@@ -222,7 +222,7 @@ fn gather(request: &IndexRequest, keep: bool, progress: &dyn Progress) -> Result
         let tree = tree::whole_files(request, &inputs, progress)?;
         let Some(manifest) = manifest else {
             return Ok(Gathered {
-                content: Content::Built(tree.builder),
+                content: Content::Built(Box::new(tree.builder)),
                 saved: Saved::none(),
                 rules: Vec::new(),
                 skipped: tree.skipped,

@@ -112,7 +112,7 @@ fn roots(indexes: &[IndexFile]) -> Result<(String, Vec<String>)> {
             ))),
         };
     }
-    let folders: Vec<PathBuf> = indexes.iter().map(|index| folder(index)).collect();
+    let folders: Vec<PathBuf> = indexes.iter().map(folder).collect();
     let mut common = folders[0].clone();
     for folder in &folders {
         while !folder.starts_with(&common) {

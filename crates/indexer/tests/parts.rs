@@ -17,7 +17,7 @@ use tempfile::TempDir;
 /// An npy file of three numbers that follow from `n`.
 fn npy(n: u32) -> Vec<u8> {
     let mut text = "{'descr': '<u4', 'fortran_order': False, 'shape': (3,), }".to_owned();
-    while (10 + text.len() + 1) % 64 != 0 {
+    while !(10 + text.len() + 1).is_multiple_of(64) {
         text.push(' ');
     }
     text.push('\n');

@@ -48,10 +48,7 @@ pub(super) fn scan(
     let head_start = at;
     let mut head_end = None;
     let mut columns: Option<Vec<Column>> = None;
-    loop {
-        let Some(message) = Message::read(reader, at)? else {
-            break;
-        };
+    while let Some(message) = Message::read(reader, at)? {
         match message.kind {
             SCHEMA if at == head_start => {
                 if let Some(Pattern::Rows(names)) = pattern {
