@@ -214,18 +214,25 @@ fn flipped_bits_neither_panic_nor_hang() {
         ("chunked_earliest", vec!["*"]),
         ("links", vec!["*/*"]),
         ("rows", vec!["rows"]),
+        ("compound_rows", vec!["rows"]),
+        ("variable_rows", vec!["rows"]),
+        ("variable", vec!["*"]),
+        ("virtual_parts", vec!["*"]),
     ] {
         let case = Case::make(name);
-        let source = if name == "links" {
-            case.files.join("old/a.h5")
-        } else {
-            case.files.join("a.h5")
-        };
+        let source = case.files.join(match name {
+            "links" => "old/a.h5",
+            "virtual_parts" => "old.h5",
+            _ => "a.h5",
+        });
         let whole = fs::read(&source).unwrap();
         let path = case.temp.path().join("flipped.h5");
         fs::write(&path, &whole).unwrap();
         let mut file = fs::File::options().write(true).open(&path).unwrap();
-        let request = damaged_request(&case, &rules, &path);
+        // What is decoded in memory is looked at too, with the files that it leads to.
+        fs::copy(case.files.join("one.h5"), case.temp.path().join("one.h5")).ok();
+        let mut request = damaged_request(&case, &rules, &path);
+        request.decode = true;
         for round in 0..150 {
             let mut bytes = whole.clone();
             for _ in 0..=next(4) {
