@@ -245,6 +245,8 @@ class Planner:
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
         self._number = next(_NUMBERS) & 0xFFFF_FFFF
+        # Samples in one iteration, where a loader has said so; 0 if unknown.
+        self.batch = 0
         self.current: Announced | None = None
 
     def __reduce__(self) -> tuple[type[Planner], tuple[Dataset]]:
@@ -265,7 +267,8 @@ class Planner:
 
         Whoever hands the order out notes its place in what is returned. A newer epoch closes it.
         """
-        about = {"rank": rank, "world_size": world_size, "batch": batch, "sampler": self._number}
+        about = {"rank": rank, "world_size": world_size, "sampler": self._number}
+        about["batch"] = batch or self.batch
         begun = Announced(self._dataset, order, following, epoch=epoch, **about)
         self.end()
         self.current = begun

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import struct
+import subprocess
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -27,6 +28,7 @@ from worlds import World
 import forebay
 import forebay.torch as fb
 from forebay import _plan
+from forebay._command import find_command
 from forebay._plan import write_plan
 
 SAMPLES = 40
@@ -72,6 +74,26 @@ def test_staging_keeps_to_its_bound_and_follows_the_sampler(
     assert resident_samples(node) <= len(taken) + ahead
     for index in taken:
         assert dataset[index]["data"].tobytes() == files.samples[index]["data"].tobytes()
+
+
+def test_the_status_shows_staging_live(node: Node, files: World) -> None:
+    dataset = fb.Dataset(node.open(files.index))
+    sampler = fb.Sampler(dataset, rank=0, world_size=1)
+    batches = iter(fb.DataLoader(dataset, batch_size=4, sampler=sampler))
+    next(batches)
+    eventually("all is ahead", lambda: node.status()["stager"]["ahead_iterations"] == 9)
+    program = find_command()
+    assert program is not None
+    line = [program, "status", "--cache", str(node.cache), "--watch", "1"]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        lines = [watching.stdout.readline() for _ in range(14)]
+        watching.terminate()
+    staging = [line for line in lines if line.startswith("staging along 1 order: 36 samples ahead")]
+    assert len(staging) == 2, lines
+    assert "(9 iterations of the rank least ahead)" in staging[0]
+    assert "staged 7.63 MiB" in staging[0]
+    assert len(list(batches)) == 9
 
 
 def test_collectives_hold_up_staging_and_nobody_who_waits(

@@ -130,6 +130,8 @@ def test_the_daemon_is_told_how_far_the_workers_may_be_behind(node: Node, files:
     batches = iter(loader)
     announced = loader._announced()
     assert announced is not None and announced.plan is not None
+    (batch,) = struct.unpack_from("<I", announced.plan._map, 56)
+    assert batch == BATCH
     (unread,) = struct.unpack_from("<Q", announced.plan._map, 88)
     assert unread == (2 * 2 + 1) * BATCH
     assert len(list(batches)) == SAMPLES // BATCH

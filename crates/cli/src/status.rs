@@ -1,5 +1,6 @@
 //! `forebay status` and `forebay stop`
 
+use std::io::{IsTerminal, Write};
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -30,6 +31,10 @@ pub(crate) struct Arguments {
     /// Print everything as JSON
     #[arg(long)]
     json: bool,
+    /// Show it again every so many seconds, until Ctrl-C [default: 2]
+    #[arg(long, value_name = "SECONDS", num_args = 0..=1, default_missing_value = "2",
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    watch: Option<u64>,
 }
 
 /// Stop the node's daemon. Trainers go on without it.
@@ -48,6 +53,21 @@ fn folder(named: Option<&PathBuf>) -> Result<PathBuf, Failure> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
+    loop {
+        if arguments.watch.is_some() && std::io::stdout().is_terminal() {
+            // Back to the top of an empty screen.
+            print!("\x1b[H\x1b[2J");
+        }
+        show(arguments)?;
+        let Some(seconds) = arguments.watch else {
+            return Ok(());
+        };
+        std::io::stdout().flush()?;
+        std::thread::sleep(Duration::from_secs(seconds));
+    }
+}
+
+fn show(arguments: &Arguments) -> Result<(), Failure> {
     let text = status(&folder(arguments.cache.as_ref())?, DEADLINE).map_err(|error| {
         Failure::from(error).hint(
             "a client starts a daemon when it opens a data set; `forebay serve` runs one by hand",
@@ -77,8 +97,8 @@ fn words(status: &Value) -> String {
     let mut text = format!(
         "daemon {} ({}), up {:.0} s, {}\n\
          cache `{}`: {} of {} used, policy {}\n\
-         asked {}: {} resident at first look, {} read through\n\
-         read from the origin {}\n",
+         asked {}: {} resident at first look{}, {} read through\n\
+         read from the origin {}, evicted {}\n",
         status["pid"],
         status["version"].as_str().unwrap_or("?"),
         status["uptime_seconds"].as_f64().unwrap_or(0.0),
@@ -89,9 +109,12 @@ fn words(status: &Value) -> String {
         status["plan"]["policy"].as_str().unwrap_or("?"),
         size("asked_bytes"),
         size("local_bytes"),
+        share(&status["local_bytes"], &status["asked_bytes"]),
         size("direct_bytes"),
         size("origin_bytes"),
+        count(number(&status["metrics"]["evicted_blocks"]), "block"),
     );
+    text.push_str(&stager(&status["stager"]));
     text.push_str(&members(&status["members"]));
     for dataset in status["datasets"].as_array().into_iter().flatten() {
         let resident = number(&dataset["resident_blocks"]) * number(&dataset["block_bytes"]);
@@ -103,6 +126,39 @@ fn words(status: &Value) -> String {
         ));
     }
     text
+}
+
+/// A part of a whole, in brackets; nothing where there is no whole.
+fn share(part: &Value, whole: &Value) -> String {
+    match number(whole) {
+        0 => String::new(),
+        whole => format!(" ({:.2} %)", 100.0 * number(part) as f64 / whole as f64),
+    }
+}
+
+/// A line about staging ahead of need, where an order is followed.
+fn stager(stager: &Value) -> String {
+    if number(&stager["plans"]) == 0 {
+        return String::new();
+    }
+    let iterations = stager["ahead_iterations"].as_u64();
+    let iterations = iterations.map_or(String::new(), |ahead| {
+        format!(" ({} of the rank least ahead)", count(ahead, "iteration"))
+    });
+    let yields = if stager["yields"] == true {
+        ", yielding to collectives"
+    } else {
+        ""
+    };
+    format!(
+        "staging along {}: {} ahead{iterations}, {} of {} reads in flight, {}, staged {}{yields}\n",
+        count(number(&stager["plans"]), "order"),
+        count(number(&stager["ahead_samples"]), "sample"),
+        number(&stager["in_flight_reads"]),
+        number(&stager["flight_limit"]),
+        bytes(number(&stager["in_flight_bytes"])),
+        bytes(number(&stager["staged_bytes"])),
+    )
 }
 
 /// A line for each member of the job.

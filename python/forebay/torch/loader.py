@@ -12,7 +12,7 @@ from typing import Any
 import torch.utils.data
 
 from forebay import _native
-from forebay._plan import Announced
+from forebay._plan import Announced, Planner
 from forebay._records import RecordFile
 from forebay.torch._place import place_in_world
 
@@ -51,6 +51,8 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         self._recorder: _Recorder | None = None
 
     def __iter__(self) -> Any:
+        for planner in self._planners():
+            planner.batch = self.batch_size or 0
         if self.records is None:
             batches = super().__iter__()
             self._tell_read_ahead(self._announced())
@@ -79,14 +81,19 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
 
     def _announced(self) -> Announced | None:
         """The order being handed out, if the daemon was told."""
+        for planner in self._planners():
+            if planner.current is not None:
+                return planner.current
+        return None
+
+    def _planners(self) -> Iterator[Planner]:
+        """What announces the orders of the samplers, from the outermost on."""
         sampler: Any = self.batch_sampler or self.sampler
         while sampler is not None:
             planner = getattr(sampler, "_planner", None)
-            if planner is not None and planner.current is not None:
-                current: Announced = planner.current
-                return current
+            if planner is not None:
+                yield planner
             sampler = getattr(sampler, "sampler", None)
-        return None
 
 
 @dataclass(frozen=True)

@@ -108,6 +108,12 @@ impl Following {
         self.batches.staged(self.cursor).saturating_sub(self.taken)
     }
 
+    /// The same in iterations; `None` where the plan does not say how many samples one has.
+    pub(crate) fn staged_iterations(&self) -> Option<u64> {
+        let batch = self.plans.first().map_or(0, |plan| plan.batch);
+        self.staged_lead().checked_div(batch.into())
+    }
+
     /// Whether reads ahead of need are asked to yield now.
     pub(crate) fn yields(&self) -> bool {
         self.yields

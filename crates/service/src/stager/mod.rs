@@ -69,6 +69,8 @@ struct Ended {
     plan: u64,
     batch: u64,
     origin: OriginId,
+    /// Bytes of its blocks.
+    bytes: u64,
     /// What it read and kept.
     read: Option<OriginReads>,
 }
@@ -91,7 +93,11 @@ pub(crate) struct StagerStatus {
     pub(crate) plans: AtomicU64,
     pub(crate) ahead_samples: AtomicU64,
     pub(crate) ahead_bytes: AtomicU64,
+    /// Iterations of the rank that is least ahead; all ones where no plan says how many samples
+    /// one has.
+    pub(crate) ahead_iterations: AtomicU64,
     pub(crate) in_flight_reads: AtomicU64,
+    pub(crate) in_flight_bytes: AtomicU64,
     pub(crate) flight_limit: AtomicU64,
     pub(crate) yields: AtomicU64,
     pub(crate) staged_bytes: AtomicU64,
@@ -131,6 +137,7 @@ impl Stager {
             following: Vec::new(),
             plans: 0,
             flights: Flights::new(most),
+            in_flight_bytes: 0,
             rate,
             known: Arc::default(),
             learning: false,
@@ -184,6 +191,7 @@ struct Work {
     /// How many plans have been followed: the number of the next one.
     plans: u64,
     flights: Flights,
+    in_flight_bytes: u64,
     rate: RateLimit,
     known: Arc<Known>,
     /// Whether the uses of some plan are being worked out: of one at a time, for the memory's sake.
@@ -247,6 +255,7 @@ impl Work {
         // origin's.
         let read = ended.read.filter(|read| read.bytes > 0);
         self.flights.end(ended.origin, read.map(|read| read.took));
+        self.in_flight_bytes = self.in_flight_bytes.saturating_sub(ended.bytes);
         let staged = read.map_or(0, |read| read.bytes);
         (self.status.staged_bytes).fetch_add(staged, Ordering::Relaxed);
         self.note_end(ended);
@@ -369,13 +378,15 @@ impl Work {
                 .min_by_key(|following| following.lead());
             let Some(nearest) = nearest else { return };
             if let Some((batch, job)) = nearest.next_job() {
+                let open = nearest.open().clone();
+                let block = u64::from(open.dataset.index().block_size().bytes());
                 let ended = Ended {
                     plan: nearest.number,
                     batch,
                     origin: nearest.origin(),
+                    bytes: (job.blocks.end - job.blocks.start) * block,
                     read: None,
                 };
-                let open = nearest.open().clone();
                 self.submit(&open, job, ended);
             } else {
                 nearest.look_ahead(&self.parts.cache, MERGED_SAMPLES, bytes);
@@ -390,8 +401,7 @@ impl Work {
     }
 
     fn submit(&mut self, open: &OpenDataset, job: Job, ended: Ended) {
-        let block = u64::from(open.dataset.index().block_size().bytes());
-        self.rate.spend((job.blocks.end - job.blocks.start) * block);
+        self.rate.spend(ended.bytes);
         let cache = self.parts.cache.clone();
         let (open, events) = (open.clone(), self.events.clone());
         let accepted = self.parts.pool.submit(Class::Prefetch, move || {
@@ -401,6 +411,7 @@ impl Work {
         });
         if accepted {
             self.flights.begin(ended.origin);
+            self.in_flight_bytes += ended.bytes;
         } else {
             self.note_end(ended);
         }
@@ -413,6 +424,10 @@ impl Work {
         set(&self.status.plans, self.following.len() as u64);
         set(&self.status.ahead_samples, sum(Following::staged_lead));
         set(&self.status.ahead_bytes, sum(Following::ahead_bytes));
+        let iterations = (self.following.iter()).filter_map(|(_, each)| each.staged_iterations());
+        let least = iterations.min().unwrap_or(u64::MAX);
+        set(&self.status.ahead_iterations, least);
+        set(&self.status.in_flight_bytes, self.in_flight_bytes);
         set(
             &self.status.in_flight_reads,
             self.flights.in_flight() as u64,
