@@ -1,5 +1,6 @@
 //! Servers that hang, drop, refuse and lie: each fault has its kind, none gives a wrong byte, and
 //! every call ends.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod common;
 

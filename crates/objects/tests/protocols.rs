@@ -1,5 +1,6 @@
 //! What is asked of S3, Google Cloud Storage and Azure, against the least of a server that speaks
 //! their protocols.
+#![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod common;
 

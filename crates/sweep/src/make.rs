@@ -279,20 +279,15 @@ mod tests {
     fn what_someone_else_has_there_is_left_alone() {
         let temp = tempfile::tempdir().expect("temp");
         let made = Made::at(temp.path(), &set("a:4:64"), 1);
+        made.begin().expect("begun");
         made.make(&Wanted::All, ALONE, |_| {}).expect("made");
         let other = Made::at(temp.path(), &set("a:4:80"), 1);
-        assert!(matches!(
-            other.make(&Wanted::All, ALONE, |_| {}),
-            Err(SweepError::Taken { .. })
-        ));
+        assert!(matches!(other.begin(), Err(SweepError::Taken { .. })));
         assert!(matches!(other.remove(), Err(SweepError::Taken { .. })));
         let other = Made::at(temp.path(), &set("b:4:80"), 1);
         fs::create_dir(other.folder()).expect("made");
         fs::write(other.folder().join("mine"), "x").expect("write");
-        assert!(matches!(
-            other.make(&Wanted::All, ALONE, |_| {}),
-            Err(SweepError::Taken { .. })
-        ));
+        assert!(matches!(other.begin(), Err(SweepError::Taken { .. })));
     }
 
     #[test]
