@@ -277,7 +277,7 @@ def test_small_files_share_cache_files_and_are_opened_once(
     monkeypatch.setenv("FOREBAY_HEDGED_READS", "0")
     data, trace = tmp_path / "data", tmp_path / "trace"
     data.mkdir()
-    count = 600
+    count = 1500
     for number in range(count):
         (data / f"{number:04}.bin").write_bytes(b"%d" % number * 500)
     forebay.index(data, tmp_path / "i", files=True)

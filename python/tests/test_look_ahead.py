@@ -81,7 +81,8 @@ def test_the_status_shows_staging_live(node: Node, files: World) -> None:
     sampler = fb.Sampler(dataset, rank=0, world_size=1)
     batches = iter(fb.DataLoader(dataset, batch_size=4, sampler=sampler))
     next(batches)
-    eventually("all is ahead", lambda: node.status()["stager"]["ahead_iterations"] == 9)
+    # The rest of this epoch and all of the next.
+    eventually("all is ahead", lambda: node.status()["stager"]["ahead_iterations"] == 19)
     program = find_command()
     assert program is not None
     line = [program, "status", "--cache", str(node.cache), "--watch", "1"]
@@ -89,9 +90,9 @@ def test_the_status_shows_staging_live(node: Node, files: World) -> None:
         assert watching.stdout is not None
         lines = [watching.stdout.readline() for _ in range(14)]
         watching.terminate()
-    staging = [line for line in lines if line.startswith("staging along 1 order: 36 samples ahead")]
+    staging = [line for line in lines if line.startswith("staging along 1 order: 76 samples ahead")]
     assert len(staging) == 2, lines
-    assert "(9 iterations of the rank least ahead)" in staging[0]
+    assert "(19 iterations of the rank least ahead)" in staging[0]
     assert "staged 7.63 MiB" in staging[0]
     assert len(list(batches)) == 9
 

@@ -10,7 +10,10 @@ import h5py
 import numpy as np
 import pytest
 
+from forebay._command import find_command
+
 SAMPLES, BYTES = 3, 1000
+FOREBAY = find_command() or "forebay"
 
 
 def made(tmp_path: Path, file_format: str) -> list[Path]:
@@ -20,7 +23,7 @@ def made(tmp_path: Path, file_format: str) -> list[Path]:
         tier.mkdir()
     words = ["--gfs", str(tiers[0]), "--lfs", str(tiers[1]), "--format", file_format]
     words += ["--set", f"a:4:{BYTES}:{SAMPLES}", "--processes", "2", "--only", "make"]
-    subprocess.run(["forebay", "tiers", "sweep", *words], check=True, timeout=60)
+    subprocess.run([FOREBAY, "tiers", "sweep", *words], check=True, timeout=60)
     files = sorted(tiers[0].glob("forebay-sweep-a/*/*"))
     assert len(files) == 4
     for file in files:
@@ -135,9 +138,9 @@ def test_what_is_made_can_be_read(tmp_path: Path, file_format: str) -> None:
     words += ["--format", file_format, "--set", f"a:4:{BYTES}:{SAMPLES}", "--processes", "2"]
     words += ["--only", "run", "--epochs", "1", "--rates", "0,50,100", "--json"]
     words += ["--output", str(tmp_path / "records.jsonl")]
-    subprocess.run(["forebay", "tiers", "sweep", *words], check=True, timeout=60)
+    subprocess.run([FOREBAY, "tiers", "sweep", *words], check=True, timeout=60)
     shown = subprocess.run(
-        ["forebay", "tiers", "classes", str(tmp_path / "records.jsonl")],
+        [FOREBAY, "tiers", "classes", str(tmp_path / "records.jsonl")],
         check=True,
         timeout=60,
         capture_output=True,
