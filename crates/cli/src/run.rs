@@ -55,7 +55,7 @@ pub(crate) struct Arguments {
     /// Folders, parted by colons, in which members may have data sets opened that no client here has open
     #[arg(long)]
     exports: Option<String>,
-    /// A TOML file with a [serve] table
+    /// A TOML file with a table `serve`
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
     #[command(flatten)]

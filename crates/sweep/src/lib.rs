@@ -10,7 +10,7 @@
 //! - Every wait for other processes ends: at the deadline, with an error that names who is missing.
 //!
 //! # Parts
-//! Pure: [`settings`], [`dlio`], [`order`], [`format`], [`place`]. With I/O: [`make`] writes data
+//! Pure: [`settings`], [`dlio`], [`order`], [`mod@format`], [`place`]. With I/O: [`make`] writes data
 //! sets, [`meet`] brings processes together, [`rank`] reads, [`results`] gathers.
 #![forbid(unsafe_code)]
 

@@ -28,7 +28,7 @@ pub(crate) struct Arguments {
     /// Folder on the local file system, on every node
     #[arg(long, value_name = "DIR")]
     lfs: PathBuf,
-    /// A data set as NAME:FILES:BYTES[:SAMPLES[:BATCH]], bytes and count of the samples in a file;
+    /// A data set as `NAME:FILES:BYTES[:SAMPLES[:BATCH]]`, bytes and count of the samples in a file;
     /// may be repeated [default: small:2048:128KiB:1:12 and large:24:12MiB:1:2]
     #[arg(long = "set", value_name = "SET", conflicts_with = "config")]
     sets: Vec<String>,
