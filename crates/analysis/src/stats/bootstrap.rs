@@ -28,6 +28,21 @@ pub struct BootstrapPlan {
     pub seed: u64,
 }
 
+impl BootstrapPlan {
+    /// Fails if the plan asks for nothing or for too much.
+    pub(crate) fn check(&self) -> Result<(), StatsError> {
+        let confident = self.confidence > 0.0 && self.confidence < 1.0;
+        if confident && (1..=MAX_RESAMPLES).contains(&self.resamples) {
+            return Ok(());
+        }
+        Err(StatsError::Plan {
+            limit: MAX_RESAMPLES,
+            resamples: self.resamples,
+            confidence: self.confidence,
+        })
+    }
+}
+
 impl Default for BootstrapPlan {
     /// 1,000 resamples, 95 % confidence, seed 1.
     fn default() -> Self {
@@ -73,14 +88,7 @@ pub fn ratio_interval(
     statistic: Statistic,
     plan: &BootstrapPlan,
 ) -> Result<RatioInterval, StatsError> {
-    let confident = plan.confidence > 0.0 && plan.confidence < 1.0;
-    if !confident || !(1..=MAX_RESAMPLES).contains(&plan.resamples) {
-        return Err(StatsError::Plan {
-            limit: MAX_RESAMPLES,
-            resamples: plan.resamples,
-            confidence: plan.confidence,
-        });
-    }
+    plan.check()?;
     let measured = Sorted::new(values.iter().copied())?;
     let base = Sorted::new(baseline.iter().copied())?;
     let of = |sorted: &Sorted| match statistic {

@@ -6,8 +6,6 @@ use super::{Case, Gains, Measured};
 use crate::random::Random;
 use crate::stats::{BootstrapPlan, Sorted, StatsError};
 
-const MAX_RESAMPLES: usize = 100_000;
-
 /// How often a cache rate was the best one.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct RateShare {
@@ -53,14 +51,7 @@ impl Measured {
         goal: Option<f64>,
         plan: &BootstrapPlan,
     ) -> Result<Sensitivity, StatsError> {
-        let confident = plan.confidence > 0.0 && plan.confidence < 1.0;
-        if !confident || !(1..=MAX_RESAMPLES).contains(&plan.resamples) {
-            return Err(StatsError::Plan {
-                limit: MAX_RESAMPLES,
-                resamples: plan.resamples,
-                confidence: plan.confidence,
-            });
-        }
+        plan.check()?;
         let totals: Vec<Vec<Sorted>> = self
             .cases()
             .iter()
