@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use super::view::View;
 use super::{ReportOptions, paper, scatter, stages, tables, tails, walls};
+use crate::record::Manifest;
 use crate::text::{self, escape};
 
 const STYLE: &str = include_str!("style.css");
@@ -13,7 +14,7 @@ const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 pub(super) fn render(view: &View<'_>, options: &ReportOptions) -> String {
     let mut out = head(&options.title);
-    header(&mut out, view, options);
+    header(&mut out, view.run.manifest(), &options.title);
     out.push_str("<main>\n");
     out.push_str(&tables::headlines(view));
     what_was_run(&mut out, view);
@@ -49,15 +50,14 @@ pub(super) fn head(title: &str) -> String {
     )
 }
 
-fn header(out: &mut String, view: &View<'_>, options: &ReportOptions) {
-    let manifest = view.run.manifest();
+pub(super) fn header(out: &mut String, manifest: &Manifest, title: &str) {
     let by = format!(
         "{} {}, started {}",
         manifest.tool,
         manifest.version,
         text::moment(manifest.started_unix_ns)
     );
-    let (title, by) = (escape(&options.title), escape(&by));
+    let (title, by) = (escape(title), escape(&by));
     let _ = writeln!(out, "<header><h1>{title}</h1><p>{by}</p></header>");
 }
 

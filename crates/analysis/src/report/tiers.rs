@@ -10,10 +10,7 @@ mod tables;
 mod tests;
 mod view;
 
-use std::fmt::Write;
-
 use super::page::{self, section};
-use crate::text::{self, escape};
 use crate::tiers::Study;
 use crate::tiers::whatif::{Axis, WhatIfError};
 use view::View;
@@ -75,7 +72,7 @@ pub fn render(study: &Study, options: &TierReportOptions) -> Result<String, What
         .map(|setup| View::new(setup, options))
         .collect::<Result<_, _>>()?;
     let mut out = page::head(&options.title);
-    header(&mut out, study, options);
+    page::header(&mut out, &study.manifest, &options.title);
     out.push_str("<main>\n");
     what_was_run(&mut out, study);
     section(&mut out, "At a glance", &tables::glance(&views));
@@ -101,18 +98,6 @@ pub fn render(study: &Study, options: &TierReportOptions) -> Result<String, What
     section(&mut out, "How the numbers are made", DEFINITIONS);
     out.push_str("</main>\n</body>\n</html>\n");
     Ok(out)
-}
-
-fn header(out: &mut String, study: &Study, options: &TierReportOptions) {
-    let manifest = &study.manifest;
-    let by = format!(
-        "{} {}, started {}",
-        manifest.tool,
-        manifest.version,
-        text::moment(manifest.started_unix_ns)
-    );
-    let (title, by) = (escape(&options.title), escape(&by));
-    let _ = writeln!(out, "<header><h1>{title}</h1><p>{by}</p></header>");
 }
 
 fn what_was_run(out: &mut String, study: &Study) {
