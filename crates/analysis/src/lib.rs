@@ -35,6 +35,7 @@ pub mod record;
 pub mod report;
 mod run;
 pub mod stats;
+pub mod suite;
 pub mod table;
 #[cfg(test)]
 mod testing;

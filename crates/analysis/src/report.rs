@@ -9,6 +9,7 @@ mod paper;
 mod scale;
 mod scatter;
 mod stages;
+pub mod suite;
 mod svg;
 mod tables;
 mod tails;

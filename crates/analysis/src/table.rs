@@ -2,12 +2,14 @@
 
 mod classes;
 mod darshan;
+mod suite;
 
 use crate::epochs::{EpochSummary, Summary};
 use crate::text;
 
 pub use classes::{classes, other};
 pub use darshan::darshan;
+pub use suite::{comparison, history, suite_iterations, suite_ranks, suite_run};
 
 /// The epochs of a run and its speed-ups as plain text, ready to print.
 #[must_use]
