@@ -36,6 +36,12 @@ impl Failure {
         self
     }
 
+    /// The same failure, as one of the request: for commands whose exit code 1 says something else.
+    pub(crate) fn into_usage(mut self) -> Self {
+        self.usage = true;
+        self
+    }
+
     /// The same failure, and what it is about.
     pub(crate) fn of(mut self, what: &str) -> Self {
         self.message = format!("{what}: {}", self.message);

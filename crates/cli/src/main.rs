@@ -2,6 +2,7 @@
 //! 2 (wrong usage).
 #![forbid(unsafe_code)]
 
+mod bench;
 mod cat;
 mod emulate;
 mod export;
@@ -49,6 +50,7 @@ enum Command {
     Emulate(emulate::Arguments),
     Report(report::Arguments),
     Tiers(tiers::Arguments),
+    Bench(bench::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -61,6 +63,10 @@ fn main() -> ExitCode {
         Command::Export(arguments) => export::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Run(arguments) => match run::run(&arguments) {
+            Ok(code) => return code,
+            Err(failure) => Err(failure),
+        },
+        Command::Bench(arguments) => match bench::run(&arguments) {
             Ok(code) => return code,
             Err(failure) => Err(failure),
         },
