@@ -32,6 +32,7 @@ MAY_USE = {
     "cache": ["dataset", "origin", "residency"],
     "service": ["cache", "dataset", "origin", "residency", "transport", "wire"],
     "client": ["dataset", "origin", "residency", "wire"],
+    "preload": ["client", "dataset", "origin", "residency"],
     "python": ["client", "dataset", "indexer", "origin", "residency", "wire"],
     "cli": [
         "analysis", "cache", "client", "darshan", "dataset", "emulate", "indexer", "members",

@@ -12,6 +12,7 @@ mod index;
 mod ls;
 mod members;
 mod output;
+mod preload;
 mod progress;
 mod report;
 mod run;

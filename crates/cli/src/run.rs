@@ -20,6 +20,7 @@ use serde_json::Value;
 
 use crate::Failure;
 use crate::members::{self, Together};
+use crate::preload::{Preload, PreloadArguments};
 use crate::serve::open_log;
 use crate::status::NO_FOLDER;
 
@@ -63,6 +64,8 @@ pub(crate) struct Arguments {
     /// File with the job's secret, made if it is not there [default: $FOREBAY_SECRET, or made in file:DIR]
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
+    #[command(flatten)]
+    preload: PreloadArguments,
     /// The command and its arguments
     #[arg(last = true, required = true)]
     command: Vec<String>,
@@ -73,13 +76,18 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
     let folder = folder(arguments)?;
     let paths = NodePaths::new(folder.clone());
     paths.create_folder()?;
+    let preload = arguments.preload.find(&paths)?;
+    let preload = preload.as_ref();
     let signals = Signals::catch()?;
     let end = Instant::now() + arguments.others.wait();
     loop {
         if let Some(lock) = lock(&folder, FIRST, FlockOperation::NonBlockingLockExclusive)? {
+            if let Some(preload) = preload {
+                preload.index_roots(&paths)?;
+            }
             let mut daemon = Daemon::start(arguments, &paths, lock)?;
             daemon.wait_until_ready(&paths, end)?;
-            let status = run_command(arguments, &folder, &signals)?;
+            let status = run_command(arguments, preload, &folder, &signals)?;
             daemon.end(&paths, arguments.others.wait(), &signals);
             return Ok(exit_code(status));
         }
@@ -87,7 +95,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
             // While this lock is held the first process of the node leaves the daemon alone.
             let _at_work = lock(&folder, AT_WORK, FlockOperation::NonBlockingLockShared)?;
             wait_for_members(&folder, end);
-            let status = run_command(arguments, &folder, &signals)?;
+            let status = run_command(arguments, preload, &folder, &signals)?;
             return Ok(exit_code(status));
         }
         if Instant::now() >= end {
@@ -308,6 +316,7 @@ impl Signals {
 
 fn run_command(
     arguments: &Arguments,
+    preload: Option<&Preload>,
     folder: &Path,
     signals: &Signals,
 ) -> Result<ExitStatus, Failure> {
@@ -317,6 +326,9 @@ fn run_command(
         .ok_or_else(|| Failure::usage("no command"))?;
     let mut command = Command::new(program);
     command.args(words).env("FOREBAY_CACHE", folder);
+    if let Some(preload) = preload {
+        preload.set(&mut command);
+    }
     let mut child = command
         .spawn()
         .map_err(|error| Failure::new(format!("cannot run `{program}`: {error}")))?;

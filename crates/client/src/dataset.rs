@@ -99,6 +99,16 @@ impl Dataset {
     /// need be. A daemon that cannot be reached is no error: the reason is
     /// returned beside the data set. In a store it is one, since only the daemon reads stores.
     pub fn open(index: &Path, options: OpenOptions) -> Result<(Self, Option<String>), ClientError> {
+        let dataset = Self::open_unannounced(index, options)?;
+        let warning = dataset.greet()?;
+        Ok((dataset, warning))
+    }
+
+    /// Opens an index file without a word to the daemon, which hears of it when it is first needed.
+    ///
+    /// # Errors
+    /// The index cannot be read, or no cache folder is named.
+    pub fn open_unannounced(index: &Path, options: OpenOptions) -> Result<Self, ClientError> {
         let index = IndexFile::open(index)?;
         let folder = options
             .cache
@@ -109,7 +119,7 @@ impl Dataset {
         let in_store = root.to_str().is_some_and(StoreUrl::is_url);
         // Refused here, so that it need not be later.
         open_origin(&root, None)?;
-        let dataset = Self {
+        Ok(Self {
             target: Target {
                 paths: NodePaths::new(folder),
                 command: options.daemon,
@@ -126,9 +136,7 @@ impl Dataset {
             in_store,
             index,
             process: PerProcess::new(),
-        };
-        let warning = dataset.greet()?;
-        Ok((dataset, warning))
+        })
     }
 
     /// Introduces the data set to the daemon; the reason if that was not possible.

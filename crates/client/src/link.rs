@@ -21,6 +21,7 @@ use rustix::net::RecvFlags;
 use crate::error::ClientError;
 pub use crate::node::DaemonCommand;
 use crate::node::{self, SILENCE, Silent, answers, start};
+use crate::own_stream::OwnStream;
 
 /// What a request needs to know about its daemon and its data set.
 #[derive(Clone, Debug)]
@@ -35,7 +36,7 @@ pub(crate) struct Target {
 struct Link {
     /// Tells it from this process's other connections.
     number: u64,
-    stream: UnixStream,
+    stream: OwnStream,
     forks: u64,
     payload: Vec<u8>,
     timeout: Timeout,
@@ -135,7 +136,7 @@ impl Link {
         // A little longer than the daemon waits, so that its own words arrive.
         let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_millis(200);
         self.timeout.set(&self.stream, left)?;
-        self.stream.write_all(&request.encode())?;
+        (&*self.stream).write_all(&request.encode())?;
         let mut reply = Interruptible {
             stream: &self.stream,
             timeout: &mut self.timeout,
@@ -203,7 +204,7 @@ fn with_link<T>(
     loop {
         let held = LINKS
             .with_borrow_mut(|links| links.remove(paths.folder()))
-            .filter(|link| link.forks == fork_generation());
+            .filter(|link| link.forks == fork_generation() && link.stream.is_intact());
         let mut link = match held {
             Some(link) => link,
             None => {
@@ -251,7 +252,7 @@ fn connect(paths: &NodePaths, command: &DaemonCommand, deadline: Instant) -> io:
     static LINKS_MADE: AtomicU64 = AtomicU64::new(0);
     Ok(Link {
         number: LINKS_MADE.fetch_add(1, Ordering::Relaxed),
-        stream,
+        stream: OwnStream::new(stream),
         forks: fork_generation(),
         payload: Vec::new(),
         timeout: Timeout::default(),

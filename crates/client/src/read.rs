@@ -224,7 +224,7 @@ impl Dataset {
         })
     }
 
-    fn is_resident(&self, shard: ShardIndex, range: ByteRange) -> bool {
+    pub(crate) fn is_resident(&self, shard: ShardIndex, range: ByteRange) -> bool {
         let open = self.process().shards.get(&self.index, shard);
         open.ok()
             .flatten()

@@ -69,13 +69,24 @@ impl Shards {
         let Some(slot) = self.slots.get(shard.0 as usize) else {
             return;
         };
-        let was_open = slot
-            .write()
-            .unwrap_or_else(PoisonError::into_inner)
-            .take()
-            .is_some();
-        if was_open {
-            self.open.fetch_sub(1, Ordering::Relaxed);
+        let open = slot.write().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(open) = open else { return };
+        self.open.fetch_sub(1, Ordering::Relaxed);
+        if !open.is_intact() {
+            // Closing it would close what the program has under that number now.
+            std::mem::forget(open);
+        }
+    }
+
+    /// Forgets a shard whose descriptors were closed by the program that this is a guest of.
+    pub(crate) fn forget_unless_intact(&self, shard: ShardIndex) {
+        let slot = self.slots.get(shard.0 as usize);
+        let lost = slot.is_some_and(|slot| {
+            let open = slot.read().unwrap_or_else(PoisonError::into_inner);
+            open.as_ref().is_some_and(|open| !open.is_intact())
+        });
+        if lost {
+            self.forget(shard);
         }
     }
 

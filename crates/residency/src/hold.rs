@@ -117,6 +117,6 @@ impl Drop for EvictLock<'_> {
 }
 
 /// Byte n of the file stands for group n in these locks; their contents do not matter.
-fn groups_of(blocks: &Range<u64>) -> Range<u64> {
+pub(crate) fn groups_of(blocks: &Range<u64>) -> Range<u64> {
     blocks.start / BLOCKS_PER_STAMP..blocks.end.div_ceil(BLOCKS_PER_STAMP)
 }

@@ -8,6 +8,7 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket_with};
+use xxhash_rust::xxh3::xxh3_128;
 
 /// Files of one cache folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +45,14 @@ impl NodePaths {
     /// Where samplers write their plans for the daemon to open.
     pub fn plans(&self) -> PathBuf {
         self.folder.join("plans")
+    }
+
+    /// Index of the files of a folder that was named without one, as `forebay run` leaves it.
+    pub fn folder_index(&self, root: &Path) -> PathBuf {
+        let name = xxh3_128(root.as_os_str().as_encoded_bytes());
+        self.folder
+            .join("roots")
+            .join(format!("{name:032x}.forebay"))
     }
 
     /// Held by the daemon for as long as it lives.

@@ -3,18 +3,19 @@
 use std::fs::File;
 use std::io;
 use std::ops::Range;
+use std::os::unix::fs::MetadataExt;
 use std::ptr::NonNull;
 use std::sync::{Arc, OnceLock};
 
 use forebay_dataset::ByteRange;
 
 use crate::block_file::BlockFile;
-use crate::hold::{Hold, Holds};
+use crate::hold::{Hold, Holds, groups_of};
 use crate::layout::{MapIdentity, ShardPaths};
 use crate::map::{MapError, ResidencyMap};
 use crate::protocol;
 use crate::stamps::{Counter, Stamps, now_ticks};
-use crate::sys::Mapping;
+use crate::sys::{LockKind, Mapping, range_lock};
 
 /// Looks at a range before the daemon is asked: evictions between the two looks are rare.
 const READ_TRIES: u32 = 4;
@@ -131,7 +132,6 @@ impl SharedShard {
     fn open_views(&self) -> io::Result<(Arc<Mapping>, Arc<Holds>)> {
         // Locks belong to an open file description, so holds have one of their own.
         let file = File::open(&self.paths.data)?;
-        use std::os::unix::fs::MetadataExt;
         if file.metadata()?.ino() != self.map.data_inode() {
             return Err(io::ErrorKind::NotFound.into());
         }
@@ -139,6 +139,39 @@ impl SharedShard {
         let mapping = Mapping::new(&file, len, false)?;
         mapping.advise_random();
         Ok((Arc::new(mapping), Arc::new(Holds::new(file))))
+    }
+
+    /// A descriptor of the block file of its own; `None` unless every block of `range` is resident.
+    /// The evictor leaves them alone while anything has its open file description: a copy of the
+    /// descriptor, or a mapping, which outlives the descriptor.
+    pub fn hold_range(&self, range: ByteRange) -> io::Result<Option<File>> {
+        let blocks = self.map.block_size().covering(range);
+        if blocks.end > self.map.blocks() {
+            return Ok(None);
+        }
+        let file = File::open(&self.paths.data)?;
+        if !is_inode(&file, self.map.data_inode()) {
+            return Ok(None);
+        }
+        // Held first, looked at second, as for a view.
+        let groups = groups_of(&blocks);
+        let held = range_lock(
+            &file,
+            LockKind::Shared,
+            groups.start,
+            groups.end - groups.start,
+        )?;
+        if !held || !protocol::all_resident(&self.map, &blocks) {
+            return Ok(None);
+        }
+        self.touch(&blocks);
+        Ok(Some(file))
+    }
+
+    /// False if the program that this code is a guest of has closed the block file's descriptor:
+    /// its number may be that of another file by now, which is neither to be read nor to be closed.
+    pub fn is_intact(&self) -> bool {
+        is_inode(self.blocks.file(), self.map.data_inode())
     }
 
     /// Adds to a statistic that the daemon shows.
@@ -153,6 +186,10 @@ impl SharedShard {
             stamps.touch(blocks, now_ticks());
         }
     }
+}
+
+fn is_inode(file: &File, inode: u64) -> bool {
+    file.metadata().is_ok_and(|found| found.ino() == inode)
 }
 
 /// Bytes of a shard without a copy. The evictor leaves them alone while this lives.

@@ -1,0 +1,10 @@
+//! The calls themselves: each looks whether it is of interest, and else is what it was.
+//!
+//! Calls that are not here need not be: metadata, offsets, locks, folders and closes are the kernel's,
+//! by the program's own descriptors. `close` is left out for one more reason: in a child of `vfork` it
+//! would forget what its parent has open.
+
+mod copy;
+mod open;
+mod read;
+mod stdio;

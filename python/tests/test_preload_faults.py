@@ -1,0 +1,201 @@
+"""What fails under the preload library costs time, and never a byte or the program."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+from node import Node, eventually
+from staged import Staged, library
+from test_nodes import free_port
+
+from forebay._command import find_command
+
+FILES = 12
+SIZE = 300_000
+
+# Reads all files again and again, by every way, and says what it found after each round.
+READER = """
+import hashlib, mmap, os, sys
+root = sys.argv[1]
+names = sorted(os.listdir(root))
+held = [os.open(root + '/' + name, os.O_RDONLY) for name in names]
+for line in sys.stdin:
+    found = hashlib.sha256()
+    for name, file in zip(names, held):
+        found.update(os.pread(file, 1 << 20, 0))
+        with open(root + '/' + name, 'rb') as stream:
+            found.update(stream.read())
+            with mmap.mmap(stream.fileno(), 0, prot=mmap.PROT_READ) as mapped:
+                found.update(mapped)
+    print(found.hexdigest(), flush=True)
+"""
+
+
+class Reader:
+    """A program that runs on while things go wrong."""
+
+    def __init__(self, staged: Staged, *, face: bool) -> None:
+        variables = {**os.environ, **staged.environment, "FOREBAY_CACHE": str(staged.node.cache)}
+        if face:
+            variables["LD_PRELOAD"] = str(library())
+            variables["FOREBAY_ROOTS"] = f"{staged.root}={staged.index}"
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", READER, str(staged.root)],
+            env=variables,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+
+    def read(self) -> str:
+        assert self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write("\n")
+        self.process.stdin.flush()
+        return self.process.stdout.readline()
+
+    def end(self) -> None:
+        self.process.communicate(timeout=60)
+        assert self.process.returncode == 0
+
+
+def _fill(root: Path, seed: int = 0) -> None:
+    root.mkdir(exist_ok=True)
+    for number in range(FILES):
+        (root / f"{number:02}").write_bytes(np.random.default_rng(seed + number).bytes(SIZE))
+
+
+@pytest.fixture
+def staged(tmp_path: Path, node: Node) -> Staged:
+    _fill(tmp_path / "root")
+    return Staged(tmp_path / "root", node, tmp_path / "files.forebay")
+
+
+def wanted(staged: Staged) -> str:
+    reader = Reader(staged, face=False)
+    found = reader.read()
+    reader.end()
+    assert len(found) == 65
+    return found
+
+
+def test_a_daemon_that_is_killed_is_not_missed(staged: Staged) -> None:
+    staged.take()
+    right = wanted(staged)
+    reader = Reader(staged, face=True)
+    assert reader.read() == right
+    staged.node.kill()
+    assert reader.read() == right
+    with staged.taken_away():
+        assert reader.read() == right, "what is resident needs no daemon"
+    cold = Reader(staged, face=True)
+    assert cold.read() == right
+    cold.end()
+    reader.end()
+
+
+def test_without_a_daemon_or_an_index_the_origin_is_read(staged: Staged) -> None:
+    right = wanted(staged)
+    for _ in range(2):
+        reader = Reader(staged, face=True)
+        assert reader.read() == right
+        reader.end()
+        staged.take()
+        staged.node.stop()
+    assert staged.node.daemons() == [], "no program is given a child that it did not start"
+
+
+def test_a_daemon_that_is_stopped_holds_nobody_up_for_long(staged: Staged) -> None:
+    staged.take()
+    right = wanted(staged)
+    (pid,) = staged.node.daemons()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        reader = Reader(staged, face=True)
+        begun = time.monotonic()
+        assert reader.read() == right
+        assert time.monotonic() - begun < 60.0, "far less than the deadline of every read"
+        reader.end()
+    finally:
+        os.kill(pid, signal.SIGCONT)
+
+
+@pytest.mark.parametrize("policy", ["pin", "lru"])
+def test_a_full_cache_serves_what_it_has(
+    staged: Staged, monkeypatch: pytest.MonkeyPatch, policy: str
+) -> None:
+    monkeypatch.setenv("FOREBAY_CAPACITY", str(FILES * SIZE // 3))
+    monkeypatch.setenv("FOREBAY_POLICY", policy)
+    staged.take()
+    right = wanted(staged)
+    readers = [Reader(staged, face=True) for _ in range(2)]
+    for _ in range(3):
+        assert {reader.read() for reader in readers} == {right}
+    for reader in readers:
+        reader.end()
+
+
+def test_what_changed_is_read_anew(staged: Staged) -> None:
+    staged.take()
+    old = wanted(staged)
+    reader = Reader(staged, face=True)
+    assert reader.read() == old
+    _fill(staged.root, seed=100)
+    new = wanted(staged)
+    assert new != old
+    assert reader.read() == new, "by descriptors that were open, too"
+    other = Reader(staged, face=True)
+    assert other.read() == new
+    for path in staged.root.iterdir():
+        # In place of the file: who has the old one open keeps it.
+        path.with_suffix(".new").write_bytes(bytes(SIZE))
+        path.with_suffix(".new").replace(path)
+    fresh = Reader(staged, face=True)
+    assert fresh.read() == wanted(staged) != new
+    for each in (reader, other, fresh):
+        each.end()
+
+
+@pytest.fixture
+def pair(
+    tmp_path: Path, staged: Staged, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[list[psutil.Popen]]:
+    """The staging node, and another, in one job."""
+    monkeypatch.setenv("FOREBAY_SECRET", "a secret of this test alone")
+    members = [f"127.0.0.1:{free_port()}" for _ in range(2)]
+    caches = [staged.node.cache, tmp_path / "other"]
+    daemons = []
+    for cache, member in zip(caches, members, strict=True):
+        words = [find_command(), "serve", "--cache", str(cache), "--listen", member]
+        words += ["--members", ",".join(members), "--exports", str(tmp_path)]
+        daemons.append(psutil.Popen([*words, "--peer-silence-ms", "500"]))
+    for cache in caches:
+        eventually("it listens", lambda cache=cache: (cache / "daemon.sock").exists())
+    yield daemons
+    for daemon in daemons:
+        daemon.kill()
+        daemon.wait()
+
+
+@pytest.mark.parametrize("blocks", [4096, 65536])
+def test_an_owner_that_is_gone_is_passed_over(
+    staged: Staged, pair: list[psutil.Popen], blocks: int
+) -> None:
+    import forebay
+
+    # Two indexes: their owners are drawn apart.
+    forebay.index(staged.root, staged.index, files=True, block_size=blocks)
+    right = wanted(staged)
+    reader = Reader(staged, face=True)
+    pair[1].send_signal(signal.SIGSTOP)
+    pair[1].kill()
+    assert reader.read() == right
+    reader.end()
