@@ -30,6 +30,7 @@
 #![deny(unsafe_code)]
 
 pub mod epochs;
+pub mod fabric;
 pub mod random;
 pub mod record;
 pub mod report;

@@ -1,5 +1,6 @@
 //! Raw records: JSON lines, one record a line, as `docs/RECORDS.md` describes them.
 
+mod allreduce;
 mod error;
 mod fields;
 mod io;
@@ -10,6 +11,7 @@ use std::io::Write;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
+pub use allreduce::{AllReduce, Phase};
 pub(crate) use error::Fault;
 pub use error::RecordError;
 use fields::Fields;
@@ -41,6 +43,8 @@ pub enum Record {
     Io(Io),
     /// Wall time of an epoch over all processes.
     Execution(Execution),
+    /// One all-reduce on one rank.
+    AllReduce(AllReduce),
 }
 
 /// What was run, where, on what and under which conditions.
@@ -181,6 +185,7 @@ impl Record {
             Self::Note(_) => "note",
             Self::Io(_) => "io",
             Self::Execution(_) => "execution",
+            Self::AllReduce(_) => "allreduce",
         }
     }
 
@@ -223,6 +228,7 @@ pub(crate) fn parse(line: &str) -> Result<Parsed, Fault> {
         }),
         "io" => Record::Io(io::io(&mut fields)?),
         "execution" => Record::Execution(io::execution(&mut fields)?),
+        "allreduce" => Record::AllReduce(allreduce::all_reduce(&mut fields)?),
         _ => return Ok(Parsed::Unknown(kind)),
     };
     Ok(Parsed::Known(record, fields.rest()))

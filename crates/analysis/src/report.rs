@@ -4,6 +4,7 @@
 //! tells the browser to fetch none. All text from records and callers is escaped. The page is
 //! also well-formed XML, so that other tools can read it.
 
+pub mod fabric;
 mod page;
 mod paper;
 mod scale;

@@ -94,6 +94,33 @@ impl Unread {
 }
 
 impl Run {
+    /// Several runs as one, for figures: paths of a later run that an earlier one has too carry
+    /// the number of their run. The manifest is the first one's; `None` without a run.
+    pub(crate) fn merged(runs: &[Self]) -> Option<Self> {
+        let mut merged = Self {
+            manifest: runs.first()?.manifest.clone(),
+            paths: Vec::new(),
+            series: Vec::new(),
+            notes: Vec::new(),
+            unread: Unread::default(),
+        };
+        for (number, run) in runs.iter().enumerate() {
+            for path in &run.paths {
+                let mut name = path.clone();
+                if merged.paths.contains(&name) {
+                    name = format!("{path} (run {})", number + 1);
+                }
+                let of_path = run.series.iter().filter(|one| one.path == *path);
+                merged.series.extend(of_path.map(|one| Series {
+                    path: name.clone(),
+                    ..one.clone()
+                }));
+                merged.paths.push(name);
+            }
+        }
+        Some(merged)
+    }
+
     /// What was run.
     #[must_use]
     pub fn manifest(&self) -> &Manifest {

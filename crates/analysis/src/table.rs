@@ -2,6 +2,7 @@
 
 mod classes;
 mod darshan;
+mod fabric;
 mod suite;
 
 use crate::epochs::{EpochSummary, Summary};
@@ -9,6 +10,7 @@ use crate::text;
 
 pub use classes::{classes, other};
 pub use darshan::darshan;
+pub use fabric::{fabric, factor, factor_with_interval, reasons};
 pub use suite::{comparison, history, suite_iterations, suite_ranks, suite_run};
 
 /// The epochs of a run and its speed-ups as plain text, ready to print.

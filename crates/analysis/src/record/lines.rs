@@ -34,7 +34,11 @@ pub(crate) fn each(
 }
 
 /// Reads one line into `bytes`; false at the end of the records.
-fn next(records: &mut impl BufRead, bytes: &mut Vec<u8>, line: u64) -> Result<bool, RecordError> {
+pub(crate) fn next(
+    records: &mut impl BufRead,
+    bytes: &mut Vec<u8>,
+    line: u64,
+) -> Result<bool, RecordError> {
     bytes.clear();
     // One byte over the limit, so that a line that is too long is told from one that fits.
     let limit = MAX_LINE_BYTES as u64 + 1;

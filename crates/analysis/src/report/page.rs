@@ -129,7 +129,7 @@ fn path_legend(view: &View<'_>) -> String {
     format!("<ul class=\"legend\">{entries}<li><i class=\"dash\"></i>compute window</li></ul>\n")
 }
 
-fn curve_legend(view: &View<'_>) -> String {
+pub(super) fn curve_legend(view: &View<'_>) -> String {
     let mut entries = String::new();
     for (series, dashes) in tails::drawn(view) {
         let colour = view.colour(series.path());
@@ -147,7 +147,7 @@ fn curve_legend(view: &View<'_>) -> String {
     format!("<ul class=\"legend\">{entries}</ul>\n")
 }
 
-fn stage_legend() -> String {
+pub(super) fn stage_legend() -> String {
     let entry =
         |(name, class): &(&str, &str)| format!("<li><i class=\"swatch {class}\"></i>{name}</li>");
     let entries: String = stages::STAGES.iter().map(entry).collect();

@@ -16,14 +16,23 @@ pub(super) const MAX_EPOCHS: usize = 3;
 
 /// Waits on the left, whole iterations on the right.
 pub(super) fn both(view: &View<'_>) -> String {
-    let label = "Share of iterations that exceed a time, for waits and for whole iterations";
-    let mut svg = Svg::new(1000.0, 430.0, label);
+    beside(view, "Whole iteration", |timing| timing.total_s)
+}
+
+/// Waits on the left, backward passes with their all-reduce on the right.
+pub(super) fn wait_and_backward(view: &View<'_>) -> String {
+    beside(view, "Backward + all-reduce", |timing| {
+        timing.backward_s.unwrap_or(0.0)
+    })
+}
+
+fn beside(view: &View<'_>, title: &str, value: Value) -> String {
+    let label = format!("Share of iterations that exceed a time: wait, and {title}");
+    let mut svg = Svg::new(1000.0, 430.0, &label);
     panel(&mut svg, view, 64.0, "DataLoader wait", |timing| {
         timing.wait_s
     });
-    panel(&mut svg, view, 572.0, "Whole iteration", |timing| {
-        timing.total_s
-    });
+    panel(&mut svg, view, 572.0, title, value);
     svg.finish()
 }
 

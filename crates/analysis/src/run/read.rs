@@ -89,7 +89,7 @@ impl Building {
             Record::Iteration(iteration) => self.add_iteration(iteration, line)?,
             Record::Epoch(end) => self.add_end(end, line)?,
             Record::Note(note) => self.unread.keep(&mut self.notes, note.text),
-            Record::Io(_) | Record::Execution(_) => {
+            Record::Io(_) | Record::Execution(_) | Record::AllReduce(_) => {
                 count(&mut self.unread.others, kind);
                 return Ok(());
             }

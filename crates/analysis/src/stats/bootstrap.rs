@@ -15,6 +15,8 @@ pub enum Statistic {
     Mean,
     /// The median, as [`Sorted::median`] defines it.
     Median,
+    /// The 99th percentile, as [`Sorted::quantile`] defines it.
+    P99,
 }
 
 /// How to resample.
@@ -94,6 +96,7 @@ pub fn ratio_interval(
     let of = |sorted: &Sorted| match statistic {
         Statistic::Mean => sorted.mean(),
         Statistic::Median => sorted.median(),
+        Statistic::P99 => sorted.quantile(0.99),
     };
     if of(&base) <= 0.0 {
         return Err(StatsError::ZeroBaseline);
@@ -140,6 +143,15 @@ fn resampled(
             }
             let lower = below.iter().copied().fold(f64::MIN, f64::max);
             lower + (*middle - lower) / 2.0
+        }
+        Statistic::P99 => {
+            drawn.clear();
+            drawn.extend((0..n).map(|_| values[random.below(n)]));
+            let place = 0.99 * (n - 1) as f64;
+            let (_, low, above) = drawn.select_nth_unstable_by(place as usize, f64::total_cmp);
+            let high = above.iter().copied().fold(f64::MAX, f64::min).max(*low);
+            let high = if above.is_empty() { *low } else { high };
+            *low + place.fract() * (high - *low)
         }
     }
 }

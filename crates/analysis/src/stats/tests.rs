@@ -87,7 +87,7 @@ proptest! {
         let base: Vec<f64> = values.iter().map(|v| v + 1.0).collect();
         let loaded: Vec<f64> = base.iter().map(|v| v * scale).collect();
         let plan = BootstrapPlan { resamples: 60, seed, ..BootstrapPlan::default() };
-        for statistic in [Statistic::Mean, Statistic::Median] {
+        for statistic in [Statistic::Mean, Statistic::Median, Statistic::P99] {
             let found = ratio_interval(&loaded, &base, statistic, &plan).expect("both are positive");
             prop_assert!(close(found.ratio, scale));
             prop_assert!(found.low <= found.high);

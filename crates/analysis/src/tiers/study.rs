@@ -232,7 +232,7 @@ impl Building {
                 point.execution(&execution, line)?;
             }
             Record::Note(note) => self.unread.keep(&mut self.notes, note.text),
-            Record::Iteration(_) | Record::Epoch(_) => {
+            Record::Iteration(_) | Record::Epoch(_) | Record::AllReduce(_) => {
                 lines::count(&mut self.unread.others, kind);
                 return Ok(());
             }
