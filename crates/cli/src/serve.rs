@@ -13,7 +13,7 @@ use forebay_service::{PlanError, ServePlan, ServeSettings, Served, Source, serve
 use crate::Failure;
 use crate::members::{self, Together};
 use crate::status::NO_FOLDER;
-use crate::stores::stores;
+use crate::stores::stores_in_class;
 
 /// A log that grew past this is begun anew.
 const LOG_BYTES: u64 = 1 << 20;
@@ -62,7 +62,7 @@ pub(crate) struct Arguments {
     /// Folders, parted by colons, in which members may have data sets opened that no client here has open
     #[arg(long)]
     exports: Option<String>,
-    /// Differentiated services code point of what is sent to members, 0 to 63
+    /// Differentiated services code point (traffic class) of what is sent to members and to stores of objects, 0 to 63
     #[arg(long)]
     dscp: Option<u32>,
     /// Milliseconds after which a member that says nothing is given up [default: 1500]
@@ -101,7 +101,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         // daemon's. It fails only where that is so already.
         let _ = rustix::process::setsid();
     }
-    let stores = stores()?;
+    let stores = stores_in_class(plan.dscp)?;
     let folder = plan.cache.folder.clone();
     let serving = format!(
         "serving `{}`: capacity {}, policy {}",

@@ -9,5 +9,10 @@ use crate::Failure;
 
 /// Stores as the environment describes them. None is opened yet.
 pub(crate) fn stores() -> Result<Arc<dyn Stores>, Failure> {
-    Ok(Arc::new(ObjectStores::from_env()?))
+    stores_in_class(None)
+}
+
+/// The same, read in a traffic class: the code point of packets to them, 0 to 63.
+pub(crate) fn stores_in_class(dscp: Option<u8>) -> Result<Arc<dyn Stores>, Failure> {
+    Ok(Arc::new(ObjectStores::from_env(dscp)?))
 }

@@ -1,5 +1,7 @@
 //! The way to the network: bounds what is kept of an answer, and notes how it went.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use http::header::{CONTENT_RANGE, HeaderMap, HeaderValue, RANGE};
 use http::{Method, StatusCode};
@@ -10,20 +12,44 @@ use object_store::client::{
     HttpResponseBody, HttpService, ReqwestConnector,
 };
 
+use crate::StoreSettings;
 use crate::answer::{Answer, note, region, words};
+use crate::marked::Marked;
 
 /// Bytes of an answer that tells of a fault.
 const WORDS: usize = 64 << 10;
 /// Bytes of an answer that is not part of an object: a page of a listing.
 const PAGE: usize = 64 << 20;
 
-/// Makes clients that are [`Bounded`].
-#[derive(Debug, Default)]
-pub(crate) struct Connector(ReqwestConnector);
+/// Makes clients that are [`Bounded`], and [`Marked`] where a traffic class is set.
+#[derive(Debug)]
+pub(crate) struct Connector {
+    dscp: Option<u8>,
+    attempt: Duration,
+}
+
+impl Connector {
+    pub(crate) fn new(settings: &StoreSettings) -> Self {
+        Self {
+            dscp: settings.dscp,
+            attempt: settings.attempt(),
+        }
+    }
+}
 
 impl HttpConnector for Connector {
     fn connect(&self, options: &ClientOptions) -> object_store::Result<HttpClient> {
-        Ok(HttpClient::new(Bounded(self.0.connect(options)?)))
+        let client = match self.dscp {
+            None => ReqwestConnector::default().connect(options)?,
+            Some(dscp) => {
+                let failed = |error| object_store::Error::Generic {
+                    store: "HTTP client",
+                    source: Box::new(error),
+                };
+                HttpClient::new(Marked::new(dscp, self.attempt).map_err(failed)?)
+            }
+        };
+        Ok(HttpClient::new(Bounded(client)))
     }
 }
 

@@ -19,6 +19,7 @@
 mod answer;
 mod connector;
 mod fault;
+mod marked;
 mod open;
 mod settings;
 mod store;

@@ -34,7 +34,7 @@ pub(crate) fn open(
                 .with_url(root)
                 .with_client_options(options(settings, url.scheme() == Scheme::Http))
                 .with_retry(retry(settings))
-                .with_http_connector(Connector::default())
+                .with_http_connector(Connector::new(settings))
                 .build()
                 .map(|store| Arc::new(store) as _)
         }
@@ -65,7 +65,7 @@ fn s3(url: &StoreUrl, settings: &StoreSettings) -> Opened {
         .with_bucket_name(url.authority())
         .with_client_options(options(settings, is_plain(settings, &endpoint)))
         .with_retry(retry(settings))
-        .with_http_connector(Connector::default())
+        .with_http_connector(Connector::new(settings))
         .build()
         .map(|store| Arc::new(store) as _))
 }
@@ -91,7 +91,7 @@ fn gcs(url: &StoreUrl, settings: &StoreSettings) -> Opened {
         .with_bucket_name(url.authority())
         .with_client_options(options(settings, is_plain(settings, &["GOOGLE_BASE_URL"])))
         .with_retry(retry(settings))
-        .with_http_connector(Connector::default())
+        .with_http_connector(Connector::new(settings))
         .build()
         .map(|store| Arc::new(store) as _))
 }
@@ -129,7 +129,7 @@ fn azure(url: &StoreUrl, settings: &StoreSettings) -> Opened {
         .with_container_name(url.authority())
         .with_client_options(options(settings, plain))
         .with_retry(retry(settings))
-        .with_http_connector(Connector::default())
+        .with_http_connector(Connector::new(settings))
         .build()
         .map(|store| Arc::new(store) as _))
 }

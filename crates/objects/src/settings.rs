@@ -14,6 +14,9 @@ const VARIABLE: &str = "FOREBAY_STORE_SECONDS";
 pub struct StoreSettings {
     /// Time that one call has, with all attempts.
     pub call: Duration,
+    /// Differentiated services code point of what is sent to stores, 0 to 63; `None` leaves the
+    /// system's.
+    pub dscp: Option<u8>,
     /// Variables such as `AWS_ACCESS_KEY_ID`.
     pub variables: Vec<(String, String)>,
 }
@@ -37,6 +40,7 @@ impl StoreSettings {
     ) -> Result<Self, OriginError> {
         let mut settings = Self {
             call: Duration::from_secs(DEFAULT_SECONDS),
+            dscp: None,
             variables: Vec::new(),
         };
         for (name, value) in variables {

@@ -37,16 +37,17 @@ impl ObjectStores {
         }
     }
 
-    /// As the environment of this process says.
+    /// As the environment of this process says, with packets of the traffic class `dscp`.
     ///
     /// # Errors
     /// As [`StoreSettings::from_variables`].
-    pub fn from_env() -> Result<Self, OriginError> {
+    pub fn from_env(dscp: Option<u8>) -> Result<Self, OriginError> {
         let text = |(name, value): (std::ffi::OsString, std::ffi::OsString)| {
             Some((name.into_string().ok()?, value.into_string().ok()?))
         };
         let variables = std::env::vars_os().filter_map(text);
-        Ok(Self::new(StoreSettings::from_variables(variables)?))
+        let settings = StoreSettings::from_variables(variables)?;
+        Ok(Self::new(StoreSettings { dscp, ..settings }))
     }
 
     /// Started with the first store, so that a process without one has none of its threads.

@@ -49,7 +49,8 @@ pub struct ServeSettings {
     pub secret_file: Option<PathBuf>,
     /// Folders, parted by colons, in which members may have data sets opened.
     pub exports: Option<String>,
-    /// Differentiated services code point of what is sent to members, 0 to 63.
+    /// Differentiated services code point of what is sent to members and to stores of objects,
+    /// 0 to 63.
     pub dscp: Option<u32>,
     /// Milliseconds after which a member that says nothing is given up.
     pub peer_silence_ms: Option<u32>,
@@ -88,6 +89,8 @@ pub struct ServePlan {
     pub look_ahead: Duration,
     /// Bytes a second that staging ahead of need may read; `None` for any number.
     pub look_ahead_rate: Option<u64>,
+    /// Differentiated services code point of what is sent; `None` leaves the system's.
+    pub dscp: Option<u8>,
     /// The other nodes; `None` for a node alone.
     pub peers: Option<PeersPlan>,
     /// Where each value came from, by name.
@@ -243,6 +246,8 @@ impl ServePlan {
             hedged_reads: rules.within("hedged_reads", merged.hedged_reads.unwrap_or(8), 0..=1024),
             look_ahead: Duration::from_secs(merged.look_ahead_seconds.unwrap_or(120)),
             look_ahead_rate: rules.rate("look_ahead_rate", merged.look_ahead_rate),
+            // Checked among the rules of peers.
+            dscp: merged.dscp.and_then(|dscp| u8::try_from(dscp).ok()),
             peers,
             sources: sources(layers),
         };

@@ -107,7 +107,7 @@ fn plan_json(plan: &ServePlan) -> Value {
         "listen": peers.map(PeersPlan::name),
         "secret_file": peers.and_then(|peers| peers.secret_file.as_deref()),
         "exports": peers.map(|peers| &peers.exports),
-        "dscp": peers.and_then(|peers| peers.socket.dscp),
+        "dscp": plan.dscp,
         "peer_silence_ms": peers.map(|peers| peers.silence.as_millis() as u64),
         "sources": plan.sources,
     })
