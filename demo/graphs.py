@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from demo.egnn import GraphBatch
+from forebay.fabric.egnn import GraphBatch
 
 FIELDS = ("coord", "feat", "edge_index", "edge_attr")
 # The largest ligand has 40 atoms, so a core always holds the whole of it.

@@ -1,4 +1,4 @@
-"""Reading samples through Forebay: the only file of the demo that imports its Python package."""
+"""Reading samples through Forebay: the file of the demo that reads by its Python package."""
 
 from __future__ import annotations
 

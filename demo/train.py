@@ -21,10 +21,10 @@ from torch.utils.data.distributed import DistributedSampler
 
 from demo import records
 from demo.direct import DirectDataset
-from demo.egnn import Egnn
 from demo.graphs import Batch, Example, collate
 from demo.process_io import bytes_read_by_children
 from demo.sair import Row, read_manifest
+from forebay.fabric.egnn import Egnn
 
 # A worker that has given nothing for so long is lost: fail, and never hang.
 WORKER_TIMEOUT_SECONDS = 120

@@ -7,7 +7,7 @@ import pytest
 import torch
 from scipy.spatial.transform import Rotation
 
-from demo.egnn import Egnn, GraphBatch, Layer, parameter_count
+from forebay.fabric.egnn import Egnn, GraphBatch, Layer, parameter_count
 
 
 def made_up(graphs: int = 3, seed: int = 0) -> GraphBatch:

@@ -7,6 +7,7 @@ import os
 import platform
 import time
 import weakref
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,13 @@ class RecordFile:
     """Where one rank of one run writes down what it measured, line by line."""
 
     def __init__(
-        self, folder: str | os.PathLike[str], *, rank: int, inputs: dict[str, Any]
+        self,
+        folder: str | os.PathLike[str],
+        *,
+        rank: int,
+        inputs: dict[str, Any],
+        tool: str = "forebay.torch",
+        conditions: Sequence[str] = (),
     ) -> None:
         """Begin a file of its own in `folder`, which is made if need be.
 
@@ -38,7 +45,7 @@ class RecordFile:
         self.write(
             "manifest",
             format=1,
-            tool="forebay.torch",
+            tool=tool,
             version=__version__,
             started_unix_ns=started,
             host={
@@ -48,7 +55,7 @@ class RecordFile:
                 "python": platform.python_version(),
             },
             inputs=inputs,
-            conditions=[],
+            conditions=list(conditions),
         )
 
     def write(self, kind: str, **fields: Any) -> None:

@@ -6,6 +6,7 @@ mod bench;
 mod cat;
 mod emulate;
 mod export;
+mod fabric;
 mod failure;
 mod flatten;
 mod index;
@@ -52,6 +53,7 @@ enum Command {
     Report(report::Arguments),
     Tiers(tiers::Arguments),
     Bench(bench::Arguments),
+    Fabric(fabric::Arguments),
 }
 
 fn main() -> ExitCode {
@@ -76,6 +78,7 @@ fn main() -> ExitCode {
         Command::Emulate(arguments) => emulate::run(arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Tiers(arguments) => tiers::run(&arguments),
+        Command::Fabric(arguments) => fabric::run(&arguments),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
