@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 _UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 _UNITS |= {"KIB": 1 << 10, "MIB": 1 << 20, "GIB": 1 << 30}
@@ -203,6 +204,13 @@ def parser() -> argparse.ArgumentParser:
         description="Measure what storage traffic does to collectives and to training.",
     )
     commands = main.add_subparsers(dest="command", required=True)
+    _allreduce(commands)
+    _train(commands)
+    _data(commands)
+    return main
+
+
+def _allreduce(commands: Any) -> None:
     one = commands.add_parser("allreduce", help="all-reduces without and with I/O beside them")
     _common(one)
     one.add_argument(
@@ -247,6 +255,9 @@ def parser() -> argparse.ArgumentParser:
         default=0.176,
         help="time that an iteration computes, in ms (176)",
     )
+
+
+def _train(commands: Any) -> None:
     two = commands.add_parser("train", help="the stages of a real training loop")
     _common(two)
     two.add_argument(
@@ -283,13 +294,15 @@ def parser() -> argparse.ArgumentParser:
         default=0.0,
         help="least time of a forward pass, in ms: it sleeps where a GPU would compute (0)",
     )
+
+
+def _data(commands: Any) -> None:
     three = commands.add_parser("data", help="make the samples in a folder")
     three.add_argument("folder", type=Path)
     three.add_argument(
         "--samples", dest="samples_made", type=_whole(1), default=2048, help="286 KB each (2048)"
     )
     three.add_argument("--seed", type=_whole(0), default=7)
-    return main
 
 
 def parse(words: Sequence[str]) -> Options | argparse.Namespace:
