@@ -61,7 +61,7 @@ impl Shard {
         paths: &ShardPaths,
     ) -> io::Result<Self> {
         let make = || {
-            let file = BlockFile::create(&paths.data, identity.blocks(), identity.block_size)?;
+            let file = BlockFile::create(&paths.data, identity.shard_len, identity.block_size)?;
             let map = ResidencyMap::create(&paths.map, identity, file.file())
                 .map_err(io::Error::other)?;
             Self::with_stamps(index, identity, paths, map, file)
@@ -113,8 +113,11 @@ impl Shard {
     ) -> Option<(ResidencyMap, BlockFile)> {
         let map = ResidencyMap::open(&paths.map, identity, true).ok()?;
         let file = BlockFile::open(&paths.data, identity.block_size, true).ok()?;
-        let len = identity.blocks() * u64::from(identity.block_size.bytes());
-        if file.inode().ok()? != map.data_inode() || file.file().metadata().ok()?.len() != len {
+        let len = file.file().metadata().ok()?.len();
+        // Earlier versions made the last block whole.
+        let whole = identity.blocks() * u64::from(identity.block_size.bytes());
+        let fits = len == identity.shard_len || len == whole;
+        if file.inode().ok()? != map.data_inode() || !fits {
             return None;
         }
         if !map.was_clean() {

@@ -15,6 +15,7 @@
 mod answers;
 mod dataset;
 mod error;
+mod files;
 mod guest;
 mod layout;
 mod link;
@@ -31,6 +32,7 @@ mod view;
 pub use answers::{Answered, answered};
 pub use dataset::{Dataset, OpenOptions};
 pub use error::ClientError;
+pub use files::FileRange;
 pub use guest::GuestRead;
 pub use layout::{FIELD_ALIGN, FieldPlace};
 pub use link::{DaemonCommand, on_signal, status, stop};

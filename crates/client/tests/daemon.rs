@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::Duration;
 
-use forebay_client::{ClientError, Dataset, OpenOptions, status};
+use forebay_client::{ClientError, Dataset, FileRange, OpenOptions, status};
 use forebay_dataset::index::{FieldExtent, FieldSpec, IndexBuilder, Storage};
-use forebay_dataset::{BlockSize, ErrorKind};
+use forebay_dataset::{BlockSize, ErrorKind, SegmentIndex};
 use forebay_origin::fingerprint_of;
 use forebay_residency::NodePaths;
 use forebay_wire::{Reply, Request, read_frame};
@@ -157,6 +157,47 @@ fn a_batch_asks_once_for_all_that_is_absent() {
         panic!("{told:?}");
     };
     assert_eq!(ranges.len(), 6, "every range of the batch in one request");
+}
+
+#[test]
+fn files_are_read_as_files_and_their_ranges_are_asked_for_once() {
+    let world = World::new();
+    let requests = serve(&world.cache(), |request| match request {
+        Request::Open { .. } => opened(),
+        _ => Some(Reply::Staged {
+            complete: false,
+            peer_bytes: 0,
+        }),
+    });
+    let (dataset, _) = world.open(LONG);
+    let size = world.bytes.len() as u64;
+    let file = SegmentIndex(0);
+    let range = |offset, len| FileRange { file, offset, len };
+    let ranges = [range(0, 10), range(size - 5, 100), range(size, 7)];
+    assert!(!dataset.stage_files(&ranges).unwrap());
+    let told: Vec<_> = requests.try_iter().collect();
+    let [Request::Open { .. }, Request::Stage { ranges, .. }] = told.as_slice() else {
+        panic!("{told:?}");
+    };
+    let asked: Vec<_> = ranges
+        .iter()
+        .map(|range| (range.start, range.len))
+        .collect();
+    assert_eq!(asked, [(0, 10), (size - 5, 5)]);
+    let mut out = [0xAA; 64];
+    for (offset, wanted) in [
+        (0, 64),
+        (size - 64, 64),
+        (size - 5, 5),
+        (size, 0),
+        (1 << 60, 0),
+    ] {
+        assert_eq!(dataset.read_file(file, offset, &mut out).unwrap(), wanted);
+        let at = offset.min(size) as usize;
+        assert_eq!(out[..wanted], world.bytes[at..][..wanted]);
+    }
+    assert_eq!(dataset.read_resident_file(file, 0, &mut out).unwrap(), None);
+    assert!(dataset.hold_file(file).unwrap().is_none());
 }
 
 #[test]

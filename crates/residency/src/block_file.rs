@@ -41,8 +41,9 @@ pub struct BlockFile {
 }
 
 impl BlockFile {
-    /// Makes a file of `blocks` blocks that takes no room yet.
-    pub fn create(path: &Path, blocks: u64, block_size: BlockSize) -> io::Result<Self> {
+    /// Makes a file for a shard of `len` bytes that takes no room yet. It ends where the shard ends,
+    /// so that a shard of one file is that file, byte for byte, once all of it is resident.
+    pub fn create(path: &Path, len: u64, block_size: BlockSize) -> io::Result<Self> {
         // A file of that name may still be read by others through their descriptors, so it is
         // replaced and not emptied.
         match std::fs::remove_file(path) {
@@ -55,8 +56,7 @@ impl BlockFile {
             .create_new(true)
             .mode(0o600)
             .open(path)?;
-        let len = blocks.checked_mul(u64::from(block_size.bytes()));
-        file.set_len(len.ok_or(io::ErrorKind::InvalidInput)?)?;
+        file.set_len(len)?;
         Ok(Self { file, block_size })
     }
 

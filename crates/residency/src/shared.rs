@@ -135,8 +135,7 @@ impl SharedShard {
         if file.metadata()?.ino() != self.map.data_inode() {
             return Err(io::ErrorKind::NotFound.into());
         }
-        let len = self.map.blocks() * u64::from(self.map.block_size().bytes());
-        let mapping = Mapping::new(&file, len, false)?;
+        let mapping = Mapping::new(&file, file.metadata()?.len(), false)?;
         mapping.advise_random();
         Ok((Arc::new(mapping), Arc::new(Holds::new(file))))
     }

@@ -73,7 +73,12 @@ fn a_map_of_another_block_file_is_absent() {
     let daemon = Daemon::new(8);
     daemon.fill(0..8);
     assert!(daemon.client().is_some());
-    let _other = BlockFile::create(&daemon.paths().data, 8, daemon.identity.block_size).unwrap();
+    let _other = BlockFile::create(
+        &daemon.paths().data,
+        daemon.identity.shard_len,
+        daemon.identity.block_size,
+    )
+    .unwrap();
     assert!(
         daemon.client().is_none(),
         "the pair does not belong together"

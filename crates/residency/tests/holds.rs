@@ -3,7 +3,7 @@
 
 mod common;
 
-use std::io::{BufRead, BufReader, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::process::{Child, Command, Stdio};
 
 use common::{BLOCK, Daemon, bytes, range};
@@ -53,6 +53,27 @@ fn no_view_of_what_is_being_evicted() {
     );
     drop(evictor);
     assert!(client.view(range(16 * BLOCK, 1)).unwrap().is_some());
+}
+
+#[test]
+fn a_held_file_is_whole_and_stays_as_long_as_a_descriptor_of_it() {
+    let daemon = Daemon::new(64);
+    let whole = range(0, daemon.identity.shard_len);
+    daemon.fill(0..63);
+    let client = daemon.client().unwrap();
+    assert!(client.hold_range(whole).unwrap().is_none(), "one is absent");
+    daemon.fill(63..64);
+    let held = client.hold_range(whole).unwrap().unwrap();
+    // As the kernel keeps it when a mount serves it and its process ends.
+    let copy = held.try_clone().unwrap();
+    drop(held);
+    assert!(!daemon.evict(&(0..16)) && !daemon.evict(&(48..64)));
+    let mut content = Vec::new();
+    (&copy).read_to_end(&mut content).unwrap();
+    assert!(content == daemon.content, "the file is the shard");
+    drop(copy);
+    assert!(daemon.evict(&(0..64)));
+    assert!(client.hold_range(whole).unwrap().is_none());
 }
 
 /// Not a test of its own: the body of the process that [`spawn_holder`] starts.

@@ -47,7 +47,7 @@ impl Daemon {
             shard_len: (blocks - 1) * BLOCK + 100,
         };
         let paths = ShardPaths::new(folder.path(), identity.shard);
-        let file = BlockFile::create(&paths.data, blocks, identity.block_size).unwrap();
+        let file = BlockFile::create(&paths.data, identity.shard_len, identity.block_size).unwrap();
         let map = ResidencyMap::create(&paths.map, &identity, file.file()).unwrap();
         Stamps::open(&paths.stamps, blocks, true).unwrap();
         Self {
