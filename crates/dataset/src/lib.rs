@@ -20,6 +20,7 @@ mod geometry;
 pub mod index;
 mod placement;
 mod shard;
+pub mod tree;
 
 pub use dtype::{ByteOrder, DType};
 pub use error::{DTypeError, DecodeError, ErrorKind, IndexError, RangeError};

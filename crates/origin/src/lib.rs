@@ -14,12 +14,14 @@ mod store;
 mod sys;
 #[cfg(feature = "testing")]
 pub mod testing;
+mod tree_file;
 mod url;
 
 pub use error::{OriginError, StoreFault};
 pub use index_file::{IndexFile, map_index_file};
 pub use posix::{PosixOrigin, fingerprint_of};
 pub use store::{Objects, Stores, open_origin};
+pub use tree_file::{open_tree, tree_path};
 pub use url::{Scheme, StoreUrl};
 
 use forebay_dataset::{Fingerprint, SegmentIndex};

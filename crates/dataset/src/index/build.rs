@@ -40,6 +40,10 @@ pub struct IndexBuilder {
     pub(super) key_ends: Vec<u64>,
     pub(super) keys: String,
     pub(super) samples: u64,
+    /// Files of at least so many bytes are shards of their own.
+    own_shard_bytes: u64,
+    /// Whether the last shard may take another file.
+    is_open: bool,
 }
 
 /// One call of [`IndexBuilder::add_chunks`].
@@ -89,7 +93,17 @@ impl IndexBuilder {
             key_ends: vec![0],
             keys: String::new(),
             samples: 0,
+            own_shard_bytes: REGION_BYTES + 1,
+            is_open: false,
         })
+    }
+
+    /// Makes each file of at least `bytes` bytes a shard of its own, so that its file in the cache
+    /// is the file itself. By default a shard holds as many files as fit.
+    #[must_use]
+    pub fn own_shards_from(mut self, bytes: u64) -> Self {
+        self.own_shard_bytes = bytes.min(REGION_BYTES + 1);
+        self
     }
 
     /// Adds an origin file. Small files share shards up to [`crate::REGION_BYTES`]; a larger file
@@ -133,7 +147,10 @@ impl IndexBuilder {
 
     /// The shard that takes the next segment, and where the segment begins in it.
     fn place(&mut self, segment: u32, size: u64) -> (u32, u64) {
+        let is_own = size >= self.own_shard_bytes;
         let open = self.shards.len().checked_sub(1);
+        let open = open.filter(|_| self.is_open && !is_own);
+        self.is_open = !is_own;
         if let Some((nth, shard)) = open.and_then(|nth| Some((nth, self.shards.get_mut(nth)?))) {
             let start = self.block_size.align_up(shard.len);
             let fits = |start: &u64| size <= REGION_BYTES && *start <= REGION_BYTES - size;

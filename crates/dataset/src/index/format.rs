@@ -377,24 +377,24 @@ pub(super) fn header_crc(bytes: &[u8]) -> u32 {
     crc32c(&zeroed)
 }
 
-pub(super) fn crc32c(bytes: &[u8]) -> u32 {
+pub(crate) fn crc32c(bytes: &[u8]) -> u32 {
     crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes) as u32
 }
 
 #[cold]
-pub(super) fn damaged(why: impl Into<String>) -> IndexError {
+pub(crate) fn damaged(why: impl Into<String>) -> IndexError {
     IndexError::Damaged(why.into())
 }
 
 /// Little-endian number at a fixed place of a record whose length was checked.
-pub(super) fn u64_at(record: &[u8], at: usize) -> u64 {
+pub(crate) fn u64_at(record: &[u8], at: usize) -> u64 {
     let mut le = [0; 8];
     le.copy_from_slice(&record[at..at + 8]);
     u64::from_le_bytes(le)
 }
 
 /// Little-endian number at a fixed place of a record whose length was checked.
-pub(super) fn u32_at(record: &[u8], at: usize) -> u32 {
+pub(crate) fn u32_at(record: &[u8], at: usize) -> u32 {
     let mut le = [0; 4];
     le.copy_from_slice(&record[at..at + 4]);
     u32::from_le_bytes(le)

@@ -7,7 +7,7 @@ mod build;
 pub(crate) mod check;
 mod compose;
 mod filter;
-mod format;
+pub(crate) mod format;
 mod keys;
 mod layouts;
 mod read;

@@ -251,3 +251,18 @@ fn chunked_fields_must_fit_their_layout_and_their_run() {
     let field = index.sample(1).unwrap().field(0).unwrap();
     assert_eq!((field.shape().rank(), field.decoded_len()), (1, 12));
 }
+
+#[test]
+fn files_of_a_size_are_shards_of_their_own_where_that_is_asked_for() {
+    let mut builder = builder().own_shards_from(10);
+    for (n, size) in [3, 10, 3, 3, 11, 12].iter().enumerate() {
+        let added = builder.add_segment(&n.to_string(), fingerprint(*size));
+        added.unwrap();
+    }
+    let index = Index::parse(bytes_of(builder)).unwrap();
+    index.verify().unwrap();
+    let shards: Vec<u32> = (0..6)
+        .map(|n| index.segment(SegmentIndex(n)).unwrap().shard.0)
+        .collect();
+    assert_eq!(shards, [0, 1, 2, 2, 3, 4]);
+}
