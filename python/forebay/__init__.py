@@ -113,6 +113,7 @@ def index(
     skip_incomplete: bool = False,
     verify_data: bool = False,
     swmr: bool = False,
+    hidden: bool = False,
     block_size: int | None = None,
 ) -> dict[str, Any]:
     """Find the samples in files where they lie, and write an index of them.
@@ -135,6 +136,7 @@ def index(
         fields: names of the fields to keep, with `*` and `?`.
         skip_incomplete: leave out samples that lack a field, instead of failing.
         verify_data: read all data and compare it with the checksums that some formats have.
+        hidden: index hidden files too, such as `.zarray`.
         swmr: index an HDF5 file that is open for writing with readers allowed as it stands.
         block_size: unit of caching in bytes, a power of two.
 
@@ -161,6 +163,7 @@ def index(
         words += [] if value is None else [name, str(value)]
     words += ["--files"] * files + ["--skip-incomplete"] * skip_incomplete
     words += ["--verify-data"] * verify_data + ["--swmr"] * swmr
+    words += ["--hidden"] * hidden
     summary: dict[str, Any] = json.loads(run_command(words))
     return summary
 

@@ -82,6 +82,9 @@ pub(crate) struct SampleArguments {
     /// Every file is one sample, HDF5 files too: short for `--format files`
     #[arg(long)]
     files: bool,
+    /// Index hidden files too
+    #[arg(long)]
+    hidden: bool,
     /// Give each file a field `label`: with `folders`, the number of the class folder it lies in
     #[arg(long, value_name = "SOURCE")]
     labels: Option<String>,
@@ -113,6 +116,7 @@ impl SampleArguments {
             ("--format", self.format.is_some()),
             ("--manifest", self.manifest.is_some()),
             ("--files", self.files),
+            ("--hidden", self.hidden),
             ("--labels", self.labels.is_some()),
             ("--verify-data", self.verify_data),
             ("--swmr", self.swmr),
@@ -152,6 +156,7 @@ impl SampleArguments {
             files_as_samples: self.files,
             labels: labels.transpose().map_err(|error| usage(&error))?,
             swmr: self.swmr,
+            hidden: self.hidden,
             verify_data: self.verify_data,
             fields: self.fields.clone(),
             skip_incomplete: self.skip_incomplete,

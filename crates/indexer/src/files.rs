@@ -263,9 +263,11 @@ impl<'a> Walk<'a> {
         // Level by level, the folders of each at one time.
         while !waiting.is_empty() {
             let level = std::mem::take(&mut waiting);
-            for (path, kind) in parallel(level.len(), |number| list(&level[number]))?
-                .into_iter()
-                .flatten()
+            for (path, kind) in parallel(level.len(), |number| {
+                list(&level[number], self.request.hidden)
+            })?
+            .into_iter()
+            .flatten()
             {
                 if kind.is_symlink() {
                     self.link(path)?;
@@ -358,13 +360,13 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// What lies in a folder and is not hidden.
-fn list(folder: &Path) -> Result<Vec<(PathBuf, FileType)>> {
+/// What lies in a folder; what is hidden only if that is asked for.
+fn list(folder: &Path, hidden: bool) -> Result<Vec<(PathBuf, FileType)>> {
     let entries = fs::read_dir(folder).map_err(IndexerError::io("list", folder))?;
     let mut listed = Vec::new();
     for entry in entries {
         let entry = entry.map_err(IndexerError::io("list", folder))?;
-        if !entry.file_name().as_encoded_bytes().starts_with(b".") {
+        if hidden || !entry.file_name().as_encoded_bytes().starts_with(b".") {
             let path = entry.path();
             let kind = entry.file_type().map_err(IndexerError::io("read", &path))?;
             listed.push((path, kind));

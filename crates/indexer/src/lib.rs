@@ -45,6 +45,7 @@ mod scan;
 mod source;
 mod superblock;
 mod tree;
+mod whole_tree;
 
 pub use error::IndexerError;
 pub use export::{ExportRequest, export};
@@ -57,3 +58,4 @@ pub use pattern::{Pattern, SampleRule};
 pub use progress::{Progress, Stage};
 pub use request::IndexRequest;
 pub use tree::Labels;
+pub use whole_tree::{TreeRequest, TreeSummary, index_tree};

@@ -45,7 +45,7 @@ pub(crate) fn find(request: &IndexRequest) -> Result<Option<(PathBuf, Found)>> {
     let objects = stores.open(first)?;
     let mut listed = Listed::new();
     for url in &urls {
-        list(&*objects, url, &mut listed)?;
+        list(&*objects, url, request.hidden, &mut listed)?;
     }
     let root = root(request, &urls, &listed)?;
     check_ranges(&*objects, &root, &listed)?;
@@ -54,7 +54,7 @@ pub(crate) fn find(request: &IndexRequest) -> Result<Option<(PathBuf, Found)>> {
 }
 
 /// Adds the object that `url` names, or those below it.
-fn list(objects: &dyn Objects, url: &StoreUrl, listed: &mut Listed) -> Result<()> {
+fn list(objects: &dyn Objects, url: &StoreUrl, hidden: bool, listed: &mut Listed) -> Result<()> {
     if !url.is_prefix() {
         match objects.stat(url.key()) {
             Ok(fingerprint) => {
@@ -69,10 +69,9 @@ fn list(objects: &dyn Objects, url: &StoreUrl, listed: &mut Listed) -> Result<()
     }
     let mut below = Listed::new();
     objects.list(url.key(), &mut |key, fingerprint| {
-        let hidden = url
-            .name_of(key)
-            .is_none_or(|name| name.split('/').any(|part| part.starts_with('.')));
-        if !hidden {
+        let is_hidden = |name: &str| name.split('/').any(|part| part.starts_with('.'));
+        let name = url.name_of(key);
+        if name.is_some_and(|name| hidden || !is_hidden(name)) {
             below.insert(key.to_owned(), (fingerprint, false));
         }
     })?;

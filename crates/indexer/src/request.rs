@@ -13,7 +13,7 @@ use crate::{Format, Labels, SampleRule};
 /// Inputs are HDF5 files, recognised by their signature; files of another [`Format`], recognised
 /// by their names; or any other files, each of which is a sample with the single field `data`
 /// (`|u1`) and its path as key. A folder stands for all files below it: for its HDF5 files if it
-/// has any. Hidden files are left out; symbolic links are followed where they lead to something
+/// has any. Hidden files are left out, unless asked for; symbolic links are followed where they lead to something
 /// below the root, each folder once.
 #[derive(Clone, Debug)]
 pub struct IndexRequest {
@@ -33,6 +33,8 @@ pub struct IndexRequest {
     /// Decode what of HDF5 files cannot be read by ranges, and keep it in the index: for
     /// [`crate::flatten`], whose index is in memory. At most 1 GiB of each file.
     pub decode: bool,
+    /// Index hidden files and what lies in hidden folders too.
+    pub hidden: bool,
     /// Read all data once and compare it with the checksums in the files, where they have some.
     pub verify_data: bool,
     /// Names of the fields to keep, `*` and `?` as wildcards; empty: all.
@@ -70,6 +72,7 @@ impl IndexRequest {
             labels: None,
             swmr: false,
             decode: false,
+            hidden: false,
             verify_data: false,
             fields: Vec::new(),
             skip_incomplete: false,

@@ -154,7 +154,7 @@ impl<'a> Labelled<'a> {
                 None => return Err(without_class(file, &base)),
             }
         }
-        refuse_empty_classes(&base, &by_class)?;
+        refuse_empty_classes(&base, &by_class, request.hidden)?;
         let mut files = Vec::with_capacity(inputs.files.len());
         for (number, class) in by_class.values_mut().enumerate() {
             // Folder by folder, as `ImageFolder` walks: not the order of whole paths.
@@ -201,6 +201,7 @@ fn without_class(file: &InputFile, base: &std::path::Path) -> IndexerError {
 fn refuse_empty_classes(
     base: &std::path::Path,
     classes: &BTreeMap<&str, Vec<&InputFile>>,
+    with_hidden: bool,
 ) -> Result<()> {
     if classes.is_empty() {
         return Err(IndexerError::Request(format!(
@@ -214,7 +215,7 @@ fn refuse_empty_classes(
     for entry in fs::read_dir(base).map_err(IndexerError::io("list", base))? {
         let entry = entry.map_err(IndexerError::io("list", base))?;
         let name = entry.file_name();
-        let hidden = name.as_encoded_bytes().starts_with(b".");
+        let hidden = !with_hidden && name.as_encoded_bytes().starts_with(b".");
         let known = name.to_str().is_some_and(|name| classes.contains_key(name));
         if !hidden && !known && entry.path().is_dir() {
             return Err(IndexerError::Request(format!(
