@@ -23,7 +23,9 @@ MAY_USE = {
     "transport": ["wire"],
     "darshan": [],
     "analysis": ["darshan"],
-    "emulate": [],
+    "fuse": [],
+    "emulate": ["fuse"],
+    "mount": ["client", "dataset", "fuse", "indexer", "origin"],
     "sweep": ["analysis"],
     "origin": ["dataset"],
     "residency": ["dataset"],
@@ -35,7 +37,7 @@ MAY_USE = {
     "preload": ["client", "dataset", "origin", "residency"],
     "python": ["client", "dataset", "indexer", "origin", "residency", "wire"],
     "cli": [
-        "analysis", "cache", "client", "darshan", "dataset", "emulate", "indexer", "members",
+        "analysis", "cache", "client", "darshan", "dataset", "emulate", "indexer", "members", "mount",
         "objects", "origin", "residency", "service", "sweep", "wire",
     ],
 }  # fmt: skip

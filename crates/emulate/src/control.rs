@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use forebay_fuse::{candidates, device_of};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{Error, Result};
 use crate::fault::FaultRule;
-use crate::mount_table::{candidates, device_of};
 use crate::profile::ProfileSettings;
 use crate::server::Server;
 use crate::stats::ClassSummary;
@@ -97,7 +97,7 @@ impl Control {
         let not_mounted = || Error::NotMounted(mount_point.to_owned());
         let device = candidates(mount_point)
             .iter()
-            .find_map(|path| device_of(path).ok().flatten())
+            .find_map(|path| device_of(path, FS_NAME).ok().flatten())
             .ok_or_else(not_mounted)?;
         let socket = folder_path().join(socket_name(&device));
         if !socket.exists() {

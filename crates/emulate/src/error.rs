@@ -3,6 +3,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use forebay_fuse::MountError;
+
 /// Shorthand for this crate's results.
 pub type Result<T> = std::result::Result<T, Error>;
 
@@ -29,36 +31,9 @@ pub enum Error {
         /// The cause.
         source: io::Error,
     },
-    /// The mount point can't be used.
-    #[error("cannot mount on `{}`: {why}", path.display())]
-    MountPoint {
-        /// The mount point.
-        path: PathBuf,
-        /// What is wrong and the way out.
-        why: String,
-    },
-    /// A mount is left of a process that died.
-    #[error(
-        "`{0}` is a mount left by a process that died: remove it with \
-         `fusermount3 -u {0}` (or `umount {0}` as root), then try again"
-    )]
-    StaleMount(String),
-    /// The kernel refused to mount.
-    #[error("cannot mount on `{}`", path.display())]
-    Mount {
-        /// The mount point.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
-    /// The mount could not be removed.
-    #[error("cannot unmount `{}`", path.display())]
-    Unmount {
-        /// The mount point.
-        path: PathBuf,
-        /// The cause.
-        source: io::Error,
-    },
+    /// It can't be mounted or unmounted.
+    #[error(transparent)]
+    Mount(#[from] MountError),
     /// The control socket failed.
     #[error("cannot talk to the emulator at `{}`", path.display())]
     Control {

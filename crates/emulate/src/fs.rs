@@ -1,6 +1,5 @@
 //! The FUSE face: turns kernel requests into calls of the emulated server.
 
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::ffi::OsStr;
 use std::fs::File;
@@ -11,6 +10,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use forebay_fuse::{LONGEST_READ, with_buffer};
 use fuser::{
     Errno, FileHandle, Filesystem, FopenFlags, Generation, INodeNo, InitFlags, KernelConfig,
     LockOwner, OpenFlags, ReplyAttr, ReplyData, ReplyDirectory, ReplyEmpty, ReplyEntry, ReplyOpen,
@@ -26,8 +26,6 @@ use crate::tree::ROOT;
 
 /// Reads the kernel may have under way that no process waits for.
 const MAX_BACKGROUND: u16 = 1024;
-/// No read the kernel sends is longer.
-const LONGEST_READ: u32 = 16 << 20;
 /// The kernel never sees a number twice, so one generation is enough.
 const GENERATION: Generation = Generation(0);
 
@@ -431,17 +429,4 @@ fn read_bytes(file: &File, offset: u64, buffer: &mut [u8], bump: Bump) -> io::Re
         }
     }
     Ok(filled)
-}
-
-/// Lend this thread's buffer, so that a read allocates nothing.
-fn with_buffer<T>(len: usize, run: impl FnOnce(&mut [u8]) -> T) -> T {
-    thread_local! {
-        static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
-    }
-    BUFFER.with_borrow_mut(|buffer| {
-        if buffer.len() < len {
-            buffer.resize(len, 0);
-        }
-        run(&mut buffer[..len])
-    })
 }

@@ -10,7 +10,7 @@ use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use forebay_emulate::{Control, Error, spawn};
+use forebay_emulate::{Control, Error, MountError, spawn};
 
 /// The example is built with the tests and lies beside them.
 fn program() -> PathBuf {
@@ -85,7 +85,7 @@ mount_tests! {
         child.kill().unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(9));
         let error = spawn(&site.options("")).err().unwrap();
-        assert!(matches!(error, Error::StaleMount(_)), "{error}");
+        assert!(matches!(error, Error::Mount(MountError::StaleMount(_))), "{error}");
         assert!(error.to_string().contains("fusermount3 -u"), "{error}");
         assert!(Command::new("umount").arg(site.mount_point()).status().unwrap().success());
         assert!(spawn(&site.options("")).is_ok(), "the cure works");

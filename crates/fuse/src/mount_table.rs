@@ -1,15 +1,13 @@
-//! Finding an emulated tier in the mount table, without asking the mount itself.
+//! Finding a mount in the mount table, without asking the mount itself.
 
 use std::fs;
 use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
-use crate::control::FS_NAME;
-
 /// Absolute forms of a mount point. The first resolves only its parent, so that a mount which
 /// hangs is not asked.
-pub(crate) fn candidates(mount_point: &Path) -> Vec<PathBuf> {
+pub fn candidates(mount_point: &Path) -> Vec<PathBuf> {
     let mut all = Vec::new();
     if let (Some(parent), Some(name)) = (mount_point.parent(), mount_point.file_name()) {
         let parent = if parent.as_os_str().is_empty() {
@@ -31,14 +29,17 @@ pub(crate) fn candidates(mount_point: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// The device number of the emulated tier mounted last on the absolute `path`, from the mount
-/// table.
-pub(crate) fn device_of(path: &Path) -> io::Result<Option<String>> {
+/// The device number of the file system called `name` that was mounted last on the absolute `path`,
+/// from the mount table.
+///
+/// # Errors
+/// Those of reading the table.
+pub fn device_of(path: &Path, name: &str) -> io::Result<Option<String>> {
     let table = fs::read("/proc/self/mountinfo")?;
-    Ok(find_device(&table, path))
+    Ok(find_device(&table, path, name))
 }
 
-fn find_device(table: &[u8], path: &Path) -> Option<String> {
+fn find_device(table: &[u8], path: &Path, name: &str) -> Option<String> {
     let mut found = None;
     for line in table.split(|b| *b == b'\n') {
         let fields: Vec<&[u8]> = line.split(|b| *b == b' ').collect();
@@ -52,7 +53,7 @@ fn find_device(table: &[u8], path: &Path) -> Option<String> {
             .iter()
             .position(|f| *f == b"-")
             .and_then(|at| fields.get(at + 2));
-        let ours = source.is_some_and(|source| *source == FS_NAME.as_bytes());
+        let ours = source.is_some_and(|source| *source == name.as_bytes());
         // A later line lies over the earlier ones.
         found = ours.then(|| String::from_utf8_lossy(device).into_owned());
     }
@@ -94,7 +95,7 @@ mod tests {
             32 22 0:47 / /mnt/c ro shared:5 - fuse.forebay-emulate forebay-emulate rw\n\
             33 22 0:48 / /mnt/d ro - fuse forebay-emulate rw\n\
             34 22 0:49 / /mnt/d rw - tmpfs tmpfs rw\nbroken\n";
-        let find = |path: &str| find_device(table, Path::new(path));
+        let find = |path: &str| find_device(table, Path::new(path), "forebay-emulate");
         assert_eq!(find("/mnt/a b").as_deref(), Some("0:45"));
         assert_eq!(find("/mnt/c").as_deref(), Some("0:47"));
         assert_eq!(find("/mnt/other"), None, "another file system");
