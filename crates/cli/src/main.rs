@@ -12,6 +12,7 @@ mod flatten;
 mod index;
 mod ls;
 mod members;
+mod mount;
 mod output;
 mod preload;
 mod progress;
@@ -49,6 +50,7 @@ enum Command {
     Run(run::Arguments),
     Status(status::Arguments),
     Stop(status::StopArguments),
+    Mount(mount::Arguments),
     Emulate(emulate::Arguments),
     Report(report::Arguments),
     Tiers(tiers::Arguments),
@@ -75,6 +77,7 @@ fn main() -> ExitCode {
         },
         Command::Status(arguments) => status::run(&arguments),
         Command::Stop(arguments) => status::run_stop(&arguments),
+        Command::Mount(arguments) => mount::run(&arguments),
         Command::Emulate(arguments) => emulate::run(arguments),
         Command::Report(arguments) => report::run(&arguments),
         Command::Tiers(arguments) => tiers::run(&arguments),
