@@ -10,7 +10,16 @@ from typing_extensions import Buffer, disjoint_base
 _Writable: TypeAlias = Buffer | npt.NDArray[Any]
 
 __version__: str
-__all__ = ["Dataset", "View", "__version__", "answered", "error_kinds", "status", "stop"]
+__all__ = [
+    "Dataset",
+    "Files",
+    "View",
+    "__version__",
+    "answered",
+    "error_kinds",
+    "status",
+    "stop",
+]
 
 @disjoint_base
 class Dataset:
@@ -47,6 +56,31 @@ class Dataset:
     def follow(self, plan: Path, next: Path | None) -> int | None: ...
     def is_linked(self, number: int) -> bool: ...
     def stage(self, indices: Sequence[int]) -> bool: ...
+
+_Info: TypeAlias = tuple[int, str, int, int]
+
+@final
+class Files:
+    def __new__(
+        cls,
+        index: str,
+        root: str | None,
+        cache: str | None,
+        deadline_s: float,
+        program: str | None,
+        arguments: Sequence[str],
+    ) -> Self: ...
+    @property
+    def warning(self) -> str | None: ...
+    @property
+    def cache(self) -> Path: ...
+    @property
+    def generation(self) -> str: ...
+    def find(self, path: str) -> _Info | None: ...
+    def children(self, folder: int) -> list[tuple[str, _Info]]: ...
+    def below(self, folder: int, depth: int | None) -> list[tuple[str, _Info]]: ...
+    def read_into(self, file: int, offset: int, out: _Writable) -> int: ...
+    def read_many(self, ranges: Sequence[tuple[int, int, int]]) -> list[bytes]: ...
 
 @final
 class View:

@@ -5,6 +5,7 @@
 
 mod dataset;
 mod errors;
+mod files;
 #[allow(unsafe_code)]
 mod sys;
 
@@ -66,6 +67,8 @@ mod _native {
 
     #[pymodule_export]
     use super::dataset::Dataset;
+    #[pymodule_export]
+    use super::files::Files;
     #[pymodule_export]
     use super::sys::View;
     #[pymodule_export]
