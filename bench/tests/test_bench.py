@@ -45,12 +45,15 @@ VARIANTS = {
     "evict": {"evict_plan_25", "evict_plan_50", "evict_plan_75", "evict_pin"},
     "stager_cpu": {"stager_cpu", "stager_cpu_cold"},
     "hdf5_index": {"hdf5_index_kerchunk", "hdf5_index_h5py"},
+    "mount_read": {"mount_read_resident", "mount_read_partly"},
     "big_index": {"index_open", "index_memory", "key_lookup"},
 }
 EXPECTED = {name for row in ROWS for name in VARIANTS.get(row, {row})}
 # Those on the emulated tier; where none can be mounted they are skipped and say why.
 TIER = {
-    name for row in ("ahead", "evict", "resume", "stager_cpu") for name in VARIANTS.get(row, {row})
+    name
+    for row in ("ahead", "evict", "resume", "stager_cpu", "mount_read", "mount_listing")
+    for name in VARIANTS.get(row, {row})
 }
 # Measured only where the other side is installed.
 OPTIONAL = {"hdf5_index_kerchunk"}
@@ -178,7 +181,7 @@ def test_without_a_tier_rows_say_why_they_are_skipped(
     with prepared(tmp_path, quick=True, seed=1) as setting:
         found = [
             found
-            for name in ("ahead", "evict", "resume", "stager_cpu")
+            for name in ("ahead", "evict", "resume", "stager_cpu", "mount_read", "mount_listing")
             for found in ROWS[name](setting)
         ]
     assert {each.name for each in found} == TIER
