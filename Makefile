@@ -20,7 +20,7 @@ PYTHON_TESTS := $(wildcard python/tests demo/tests bench/tests scripts/tests)
 NEXTEST := $(shell command -v cargo-nextest)
 RUST_TESTS := $(if $(NEXTEST),cargo nextest run --no-fail-fast --status-level slow,cargo test --lib --bins --tests --no-fail-fast)
 
-.PHONY: help setup build demo tiers-demo test test-rust test-python lint lint-rust lint-python lint-tree \
+.PHONY: help setup build demo tiers-demo fabric-demo test test-rust test-python lint lint-rust lint-python lint-tree \
         format bench fuzz soak doc clean
 
 help: ## Show this list
@@ -37,6 +37,9 @@ demo: build ## Train on an emulated slow tier, direct and through Forebay; repor
 
 tiers-demo: build ## Sweep emulated tiers, analyse, and check a plan; report in out/tiers-demo
 	@$(PYTHON) -m demo.tiers $(ARGS)
+
+fabric-demo: build ## Storage and collectives on a miniature fabric (root); report in out/fabric
+	@$(PYTHON) -m demo.fabric $(ARGS)
 
 test: test-rust test-python ## Run every test
 

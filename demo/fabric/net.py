@@ -7,6 +7,7 @@ side may use the same addresses. Names carry the number of this process.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import os
 import re
 import subprocess
@@ -21,7 +22,9 @@ _NET = "198.18.0"
 STORAGE_ADDRESS = f"{_NET}.100"
 # Class selector 1: what the classes below take for storage.
 STORAGE_DSCP = 8
-_NAMES = re.compile(r"fbf(\d+)-(sw|h\d+|o)")
+_NAMES = re.compile(r"fbf(\d+)-\d+-(sw|h\d+|o)")
+# Tells the fabrics of a process apart.
+_NUMBERS = itertools.count()
 _SECONDS = 20
 _TOOLS = ("ip", "tc", "nsenter", "sysctl")
 
@@ -47,7 +50,7 @@ class Fabric:
     def __init__(
         self, hosts: int, rate_mbit: int, queue_bytes: int, burst_bytes: int = 16384
     ) -> None:
-        own = f"fbf{os.getpid()}"
+        own = f"fbf{os.getpid()}-{next(_NUMBERS)}"
         self._switch = f"{own}-sw"
         self._storage = f"{own}-o"
         self._hosts = [f"{own}-h{number}" for number in range(hosts)]
@@ -122,6 +125,8 @@ class Fabric:
         _run(["ip", "-n", self._switch, "link", "set", port, "master", "br0", "up"])
         _run(["ip", "-n", host, "address", "add", f"{address}/24", "dev", "eth1"])
         _run(["ip", "-n", host, "link", "set", "eth1", "up"])
+        # A connection that was idle goes on as it was, as between machines that talk all day.
+        _run(_inside(host, ["sysctl", "-qw", "net.ipv4.tcp_slow_start_after_idle=0"]))
         # The one that every kernel allows in a namespace.
         _run(_inside(host, ["sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno"]))
 

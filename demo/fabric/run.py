@@ -40,9 +40,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--hosts", type=int, default=3, help="compute hosts beside the storage host (3)")
     add("--rate-mbit", type=int, default=100, help="of each compute host's link (100)")
     add("--queue-kb", type=int, default=1000, help="of each class of a link (1000)")
-    add("--window-ms", type=float, default=600, help="time that an iteration computes (600)")
-    add("--workers", type=int, default=4, help="loader workers of each host (4)")
-    add("--samples", type=int, default=4, help="samples of a worker in a cycle (4)")
+    add("--window-ms", type=float, default=520, help="time that an iteration computes (520)")
+    add("--workers", type=int, default=8, help="loader workers of each host (8)")
+    add("--samples", type=int, default=2, help="samples of a worker in a cycle (2)")
     add("--iterations", type=int, help="measured all-reduces of a phase (100; 12 if quick)")
     add("--train-iterations", type=int, help="measured training iterations (48; 8 if quick)")
     add("--warm-up", type=int, help="iterations before those, over all rounds (20; 4 if quick)")
@@ -61,6 +61,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         default=0.92,
         help="ceiling of staging, as a share of the link (0.92)",
     )
+    add("--gate-ms", type=float, default=60, help="staging holds so long before a collective (60)")
     add("--seed", type=int, default=7)
     add("--only", action="append", choices=["allreduce", "train"], help="one half of the study")
     add("--keep", action="store_true", help="keep samples and caches")
@@ -136,6 +137,8 @@ class Study:
                             for host in range(options.hosts):
                                 daemons.enter_context(self._daemon(net, host, command))
                         self._run(net, command, condition)
+                        if condition.is_staged:
+                            self._keep_status(command)
 
     def _server(self, net: Fabric) -> Process:
         options = self._options
@@ -185,6 +188,13 @@ class Study:
         log = self.out / f"daemon-{host}.log"
         return Process(net.on_host(host, [forebay(), *words]), log, ready=answers)
 
+    def _keep_status(self, command: str) -> None:
+        """What the daemons counted, for whoever wants to know how much was staged."""
+        for host in range(self._options.hosts):
+            probe = [forebay(), "status", "--json", "--cache", str(self._cache(host, command))]
+            done = subprocess.run(probe, capture_output=True, text=True, check=False, timeout=20)
+            (self.out / f"daemon-{command}-{host}.json").write_text(done.stdout)
+
     def _cache(self, host: int, command: str) -> Path:
         return self.out / f"cache-{command}-{host}"
 
@@ -194,6 +204,8 @@ class Study:
         for tier in condition.tiers:
             where = {"shm": "shm", "web": f"http://{STORAGE_ADDRESS}:{_PORT}"}
             words += ["--tier", f"{tier}={where.get(condition.kind, self._index)}"]
+        if condition.is_staged:
+            words += ["--gate-ms", str(options.gate_ms)]
         if condition.kind == "web" and condition.shape != "shared":
             words += ["--dscp", str(STORAGE_DSCP)]
         for name in ("workers", "rounds", "window_ms", "warm_up", "seed"):
@@ -236,7 +248,8 @@ class Study:
             f"{options.tail:.2%} of the storage server's reads are late by {options.tail_ms[0]:g} to "
             f"{options.tail_ms[1]:g} ms (Pareto, alpha 0.5, seeded); the others are as fast as the network.",
             f"Staging ahead of need is held to {options.look_ahead_rate:.0%} of the link, in the class of "
-            f"code point {STORAGE_DSCP}; each host stages what it reads itself.",
+            f"code point {STORAGE_DSCP}, and holds from {options.gate_ms:g} ms before each collective (in training: "
+            "during the backward pass); each host stages what it reads itself.",
             f"{names}: {how}.",
         ]
 

@@ -191,11 +191,16 @@ class _Measured:
             waited, taken = self._feed.take() if loaded else (None, 0)
             window = self._options.window_s
             before = self._random.random() * window
-            time.sleep(before)
-            if self._options.gate:
+            gate = self._options.gate_s
+            if gate is None:
+                time.sleep(before)
+            else:
+                # As a backward pass computes before it has anything to reduce.
+                time.sleep(max(0.0, before - gate))
                 hold(True)
+                time.sleep(min(before, gate))
             took = self._reduce()
-            if self._options.gate and loaded:
+            if gate is not None and loaded:
                 hold(False)
             time.sleep(window - before)
             if place < warm_up:

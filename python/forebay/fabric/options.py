@@ -47,7 +47,7 @@ class Options:
     seed: int
     timeout_s: float
     note: tuple[str, ...]
-    gate: bool
+    gate_s: float | None
     order: str
     use: int | None
     # Of `allreduce`.
@@ -175,6 +175,11 @@ def _common(parser: argparse.ArgumentParser) -> None:
         help="samples made on a tier that has none, 286 KB each (2048)",
     )
     add("--keep", action="store_true", help="keep samples that were made")
+    _of_reading(parser)
+
+
+def _of_reading(parser: argparse.ArgumentParser) -> None:
+    add = parser.add_argument
     add(
         "--order",
         choices=["reshuffled", "kept"],
@@ -185,7 +190,13 @@ def _common(parser: argparse.ArgumentParser) -> None:
     add("--root", help="folder or URL of an index's origin files, if not the one in the index")
     add("--cache", type=Path, help="cache folder of Forebay tiers")
     add("--dscp", type=_whole(0, 63), help="traffic class of reads from web servers")
-    add("--gate", action="store_true", help="hold up staging ahead of need during collectives")
+    add(
+        "--gate-ms",
+        dest="gate_s",
+        type=_seconds(1e-3, 1e4),
+        help="hold up staging ahead of need from so many ms before each collective to its end; in "
+        "training during the backward pass",
+    )
     add("--seed", type=_whole(0), default=7, help="of samples, order and placement (7)")
     add(
         "--timeout",

@@ -170,7 +170,7 @@ class _Trainer:
         for batch in timer.batches(batches, epoch - 1):
             if not staged:
                 hold(True)
-            self._step(batch, gate=self._options.gate and staged)
+            self._step(batch, gate=self._options.gate_s is not None and staged)
         asked = len(timer.walls) * self._options.batch * data.SAMPLE_BYTES if staged else 0
         wall = sum(timer.walls)
         recording.write(file, "epoch", path=path, epoch=epoch, wall_s=wall, asked_bytes=asked)
