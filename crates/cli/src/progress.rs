@@ -18,14 +18,18 @@ impl Progress for Bar {
             return;
         }
         let (name, units) = match stage {
+            Stage::List => ("listing", "{pos} files"),
             Stage::Scan => ("scanning", "{pos}/{len} files"),
             Stage::Write => ("writing", "{pos}/{len} samples"),
             Stage::Check => ("comparing", "{pos}/{len} files"),
             Stage::Read => ("reading", "{pos}/{len} samples"),
             Stage::Copy => ("copying", "{bytes}/{total_bytes} ({bytes_per_sec})"),
         };
-        let style =
-            ProgressStyle::with_template(&format!("{name} {{wide_bar}} {units}, {{eta}} left"));
+        let template = match stage {
+            Stage::List => format!("{name} {{spinner}} {units}"),
+            _ => format!("{name} {{wide_bar}} {units}, {{eta}} left"),
+        };
+        let style = ProgressStyle::with_template(&template);
         let bar = ProgressBar::new(total);
         if let Ok(style) = style {
             bar.set_style(style);

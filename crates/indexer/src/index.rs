@@ -16,6 +16,7 @@ use crate::manifest::Manifest;
 use crate::merge::{MergeRequest, merge, retain_new};
 use crate::output::write_whole;
 use crate::parts::{self, Part};
+use crate::parts_folder::PartsFolder;
 use crate::plan::Plan;
 use crate::saved::Saved;
 use crate::scan::FieldFilter;
@@ -206,7 +207,8 @@ impl Content {
 /// Finds all samples. With `keep`, what a long run has found lies beside the output until the
 /// index is complete.
 fn gather(request: &IndexRequest, keep: bool, progress: &dyn Progress) -> Result<Gathered> {
-    let mut inputs = files::find(request)?;
+    let mut folder = keep.then(|| PartsFolder::of(&request.output));
+    let mut inputs = files::find(request, folder.as_mut(), progress)?;
     retain_new(request, &mut inputs)?;
     if inputs.files.is_empty() {
         return Err(IndexerError::NothingNew);
@@ -223,7 +225,7 @@ fn gather(request: &IndexRequest, keep: bool, progress: &dyn Progress) -> Result
         let Some(manifest) = manifest else {
             return Ok(Gathered {
                 content: Content::Built(Box::new(tree.builder)),
-                saved: Saved::none(),
+                saved: Saved::none(folder),
                 rules: Vec::new(),
                 skipped: tree.skipped,
                 classes: tree.classes,
@@ -243,14 +245,14 @@ fn gather(request: &IndexRequest, keep: bool, progress: &dyn Progress) -> Result
         filter.check_all_met()?;
         return Ok(Gathered {
             content: Content::Composed(content),
-            saved: Saved::none(),
+            saved: Saved::none(folder),
             rules,
             skipped,
             classes: tree.classes,
         });
     }
     let plan = Plan::new(request, inputs, manifest.as_ref(), &filter)?;
-    let (parts, saved) = parts::read(request, &plan, keep, progress)?;
+    let (parts, saved) = parts::read(request, &plan, folder, progress)?;
     for field in parts.iter().flat_map(|part| &part.fields) {
         // Also those of parts that an earlier run has left.
         filter.keeps(&field.name);

@@ -168,6 +168,7 @@ fn inputs(
                 key: key.clone(),
                 fingerprint,
             }),
+            listed: None,
         };
         files.push((input, named));
     }
@@ -177,7 +178,7 @@ fn inputs(
     })?;
     let with = |((mut input, named), superblock): ((InputFile, bool), Option<u64>)| {
         input.superblock = superblock;
-        (input.name.clone(), (input, named))
+        (input, named)
     };
     Ok(files.into_iter().zip(superblocks).map(with).collect())
 }

@@ -10,6 +10,7 @@ use memmap2::Mmap;
 use crate::assemble::{self, in_output};
 use crate::error::Result;
 use crate::groups::stem;
+use crate::parts_folder::PartsFolder;
 use crate::plan::{Job, Plan};
 use crate::saved::Saved;
 use crate::scan::{Scanned, parallel_over};
@@ -112,19 +113,15 @@ pub(crate) fn damaged(source: IndexError) -> IndexerError {
     }
 }
 
-/// Reads all that is planned. With `keep`, parts of a long run lie beside the output until the
+/// Reads all that is planned. Parts of a long run lie in `folder`, if one is given, until the
 /// index is complete, and those of an earlier run that was ended are used.
 pub(crate) fn read(
     request: &IndexRequest,
     plan: &Plan<'_>,
-    keep: bool,
+    folder: Option<PartsFolder>,
     progress: &dyn Progress,
 ) -> Result<(Vec<Part>, Saved)> {
-    let mut saved = if keep {
-        Saved::open(request, plan)?
-    } else {
-        Saved::none()
-    };
+    let mut saved = Saved::open(request, plan, folder)?;
     progress.begin(Stage::Scan, plan.jobs.len() as u64);
     let threads = std::thread::available_parallelism().map_or(1, usize::from);
     let mut parts = Vec::new();
@@ -158,7 +155,7 @@ pub(crate) fn read(
             let made = std::mem::replace(&mut batch, Batch::new()).parts(request, plan)?;
             // What ends soon is not worth a file.
             parts.extend(match full || saved.is_begun() {
-                true => saved.put(request, plan, jobs, made)?,
+                true => saved.put(plan, jobs, made)?,
                 false => made
                     .into_iter()
                     .map(Made::in_memory)

@@ -3,6 +3,8 @@
 /// Part of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
+    /// Looking for files; counted in files, of which nobody knows how many there are.
+    List,
     /// Reading the structure of files; counted in files.
     Scan,
     /// Writing the index; counted in samples.

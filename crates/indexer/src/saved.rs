@@ -5,8 +5,7 @@
 //! without it is none. Nothing here is ever taken for an index: only the parts of the same
 //! request over unchanged files are used, and the folder goes when the index is complete.
 
-use std::fs::{self, File};
-use std::io::Write;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use forebay_dataset::Fingerprint;
@@ -17,6 +16,7 @@ use crate::error::Result;
 use crate::files::fingerprint;
 use crate::output::write_whole;
 use crate::parts::{Bytes, Made, Part, PartFiles, damaged, names};
+use crate::parts_folder::{PartsFolder, read_json, write_json};
 use crate::plan::{Job, Plan};
 use crate::{IndexRequest, IndexerError};
 
@@ -25,10 +25,8 @@ const VERSION: u32 = 1;
 
 /// The parts of a run.
 pub(crate) struct Saved {
-    folder: Option<PathBuf>,
+    folder: Option<PartsFolder>,
     request: String,
-    /// Held while the folder is in use.
-    lock: Option<File>,
     parts: Vec<Listed>,
     next: usize,
 }
@@ -69,39 +67,43 @@ struct SavedKind {
 }
 
 impl Saved {
-    /// For runs that leave nothing.
-    pub(crate) fn none() -> Self {
+    /// For runs that leave no parts.
+    pub(crate) fn none(folder: Option<PartsFolder>) -> Self {
         Self {
-            folder: None,
+            folder,
             request: String::new(),
-            lock: None,
             parts: Vec::new(),
             next: 0,
         }
     }
 
     /// Finds what an earlier run of the same request has left.
-    pub(crate) fn open(request: &IndexRequest, plan: &Plan<'_>) -> Result<Self> {
+    pub(crate) fn open(
+        request: &IndexRequest,
+        plan: &Plan<'_>,
+        folder: Option<PartsFolder>,
+    ) -> Result<Self> {
         let mut saved = Self {
-            folder: Some(folder_of(&request.output)),
             request: words(request, plan),
-            ..Self::none()
+            ..Self::none(folder)
         };
-        let Some(folder) = saved.folder.clone().filter(|folder| folder.is_dir()) else {
+        let Some(folder) = &mut saved.folder else {
             return Ok(saved);
         };
-        saved.lock(&folder, &request.output)?;
+        if !folder.find()? {
+            return Ok(saved);
+        }
         let state = State {
             version: VERSION,
             request: saved.request.clone(),
         };
-        if read_json::<State>(&folder.join("state.json")).as_ref() != Some(&state) {
+        if read_json::<State>(&folder.path().join("state.json")).as_ref() != Some(&state) {
             // Of another request: nothing of it fits.
-            saved.clear(&folder)?;
+            folder.remove(&["part-", "state.json"])?;
             return Ok(saved);
         }
         for number in 0.. {
-            let Some(mut listed) = read_json::<Listed>(&json_path(&folder, number)) else {
+            let Some(mut listed) = read_json::<Listed>(&json_path(folder.path(), number)) else {
                 break;
             };
             listed.number = number;
@@ -135,7 +137,7 @@ impl Saved {
         plan: &Plan<'_>,
         at: usize,
     ) -> Result<Option<(usize, Vec<Part>)>> {
-        let Some(folder) = self.folder.clone() else {
+        let Some(folder) = self.path() else {
             return Ok(None);
         };
         let Some(position) = self.first_at(plan, at) else {
@@ -170,18 +172,21 @@ impl Saved {
         Ok(Some((listed.files.len(), parts)))
     }
 
+    fn path(&self) -> Option<PathBuf> {
+        self.folder.as_ref().map(|folder| folder.path().to_owned())
+    }
+
     /// Puts the parts of some jobs on disk.
     pub(crate) fn put(
         &mut self,
-        request: &IndexRequest,
         plan: &Plan<'_>,
         jobs: &[Job],
         made: Vec<Made>,
     ) -> Result<Vec<Part>> {
-        let Some(folder) = self.folder.clone() else {
+        let Some(folder) = self.path() else {
             return made.into_iter().map(Made::in_memory).collect();
         };
-        self.begin(&folder, &request.output)?;
+        self.begin()?;
         let number = self.next;
         self.next += 1;
         let fingerprints = made.first().map_or(&[][..], |made| &made.fingerprints);
@@ -225,71 +230,26 @@ impl Saved {
         Ok(parts)
     }
 
-    fn begin(&mut self, folder: &Path, output: &Path) -> Result<()> {
-        if self.lock.is_some() && folder.join("state.json").exists() {
+    fn begin(&mut self) -> Result<()> {
+        let Some(folder) = &mut self.folder else {
+            return Ok(());
+        };
+        folder.create()?;
+        let path = folder.path().join("state.json");
+        if path.exists() {
             return Ok(());
         }
-        fs::create_dir_all(folder).map_err(IndexerError::io("create", folder))?;
-        self.lock(folder, output)?;
         let state = State {
             version: VERSION,
             request: self.request.clone(),
         };
-        write_json(&folder.join("state.json"), &state)
-    }
-
-    fn lock(&mut self, folder: &Path, output: &Path) -> Result<()> {
-        if self.lock.is_some() {
-            return Ok(());
-        }
-        let path = folder.join("lock");
-        let file = File::options()
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .map_err(IndexerError::io("create", &path))?;
-        if file.try_lock().is_err() {
-            return Err(IndexerError::Request(format!(
-                "another process is writing `{}`",
-                output.display()
-            )));
-        }
-        self.lock = Some(file);
-        Ok(())
-    }
-
-    /// Removes the parts; the lock stays until the end.
-    fn clear(&mut self, folder: &Path) -> Result<()> {
-        for entry in fs::read_dir(folder).map_err(IndexerError::io("list", folder))? {
-            let path = entry.map_err(IndexerError::io("list", folder))?.path();
-            let name = path.file_name().unwrap_or_default().to_string_lossy();
-            if name.starts_with("part-") || name.starts_with("state.json") {
-                fs::remove_file(&path).map_err(IndexerError::io("remove", &path))?;
-            }
-        }
-        Ok(())
+        write_json(&path, &state)
     }
 
     /// The index is complete: nothing of this is needed any more.
-    pub(crate) fn finish(mut self) -> Result<()> {
-        let Some(folder) = self.folder.take().filter(|_| self.lock.is_some()) else {
-            return Ok(());
-        };
-        self.clear(&folder)?;
-        let lock = folder.join("lock");
-        fs::remove_file(&lock).map_err(IndexerError::io("remove", &lock))?;
-        // What others have put there stays, and so does the folder then.
-        let _ = fs::remove_dir(&folder);
-        Ok(())
+    pub(crate) fn finish(self) -> Result<()> {
+        self.folder.map_or(Ok(()), PartsFolder::finish)
     }
-}
-
-/// Where the parts of an index lie.
-pub(crate) fn folder_of(output: &Path) -> PathBuf {
-    let mut name = output.as_os_str().to_owned();
-    name.push(".parts");
-    PathBuf::from(name)
 }
 
 /// What a part depends on, beside its files.
@@ -360,17 +320,4 @@ fn index_path(folder: &Path, number: usize, kind: usize) -> PathBuf {
 fn map(path: &Path) -> Result<Index<Bytes>> {
     let map = forebay_origin::map_index_file(path).map_err(IndexerError::io("read", path))?;
     Index::parse(Bytes::Mapped(map)).map_err(damaged)
-}
-
-fn read_json<T: for<'de> Deserialize<'de>>(path: &Path) -> Option<T> {
-    serde_json::from_slice(&fs::read(path).ok()?).ok()
-}
-
-fn write_json(path: &Path, value: &impl Serialize) -> Result<()> {
-    let text = serde_json::to_vec(value)
-        .map_err(|error| IndexerError::io("write", path)(std::io::Error::other(error)))?;
-    write_whole(path, |out| {
-        out.write_all(&text)
-            .map_err(IndexerError::io("write", path))
-    })
 }

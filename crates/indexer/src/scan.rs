@@ -313,6 +313,7 @@ mod tests {
             object: None,
             swmr: false,
             decode: false,
+            listed: None,
         };
         assert!(with_file(&input, |_, _| Ok(())).is_ok());
         let result = with_file(&input, |_, _| {
@@ -337,6 +338,7 @@ mod tests {
             object: None,
             swmr: false,
             decode: false,
+            listed: None,
         };
         let result = with_file::<()>(&input, |_, _| panic!("as a parser does"));
         assert_eq!(result.unwrap_err().kind(), ErrorKind::Corrupt);
@@ -354,6 +356,7 @@ mod tests {
             object: None,
             swmr: false,
             decode: false,
+            listed: None,
         };
         let error = with_file(&input, |_, _| Ok(())).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::Corrupt);

@@ -72,7 +72,7 @@ pub(crate) fn whole_files(
     })
 }
 
-/// What each file is now, asked on all processors.
+/// What each file is: as it was listed, or asked on all processors.
 fn stat(
     files: &[(&InputFile, Option<usize>)],
     progress: &dyn Progress,
@@ -83,7 +83,11 @@ fn stat(
     let shares: Vec<_> = files.chunks(SHARE).collect();
     let found = parallel(shares.len(), |number| {
         let share = shares[number];
-        let found: Result<Vec<Fingerprint>> = share.iter().map(|(file, _)| file.stat()).collect();
+        let found = share.iter().map(|(file, _)| match file.listed {
+            Some(listed) => Ok(listed),
+            None => file.stat(),
+        });
+        let found: Result<Vec<Fingerprint>> = found.collect();
         progress.advance(share.len() as u64);
         found
     })?;

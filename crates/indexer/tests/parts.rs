@@ -5,6 +5,7 @@ mod common;
 
 use std::fs::{self, File, FileTimes};
 use std::io::Write;
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -256,4 +257,91 @@ fn an_index_grows_by_new_files_only() {
     let error = index(&request, &()).unwrap_err();
     assert_eq!(error.kind(), ErrorKind::Stale);
     assert!(chain(&error).contains("001.npy"), "{}", chain(&error));
+}
+
+/// Folders of plain files that were last changed a while ago. `z` below them cannot be indexed.
+fn ended_listing() -> (TempDir, IndexRequest) {
+    let temp = tempfile::tempdir().unwrap();
+    let data = temp.path().join("data");
+    for folder in ["a", "b", "b/z"] {
+        let folder = data.join(folder);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("1.bin"), b"one").unwrap();
+        fs::write(folder.join("2.bin"), b"two").unwrap();
+    }
+    let nameless = std::ffi::OsStr::from_bytes(b"no\xffname");
+    fs::write(data.join("b/z").join(nameless), b"").unwrap();
+    for folder in ["", "a", "b"] {
+        let past = FileTimes::new().set_modified(SystemTime::UNIX_EPOCH);
+        let folder = File::open(data.join(folder)).unwrap();
+        folder.set_times(past).unwrap();
+    }
+    let mut request = IndexRequest::new(vec![data.clone()], temp.path().join("out.forebay"));
+    request.files_as_samples = true;
+    request.part_records = 1;
+    let error = index(&request, &()).unwrap_err();
+    assert!(chain(&error).contains("is not UTF-8"), "{}", chain(&error));
+    assert!(!request.output.exists());
+    fs::remove_file(data.join("b/z").join(nameless)).unwrap();
+    (temp, request)
+}
+
+fn sizes_by_key(request: &IndexRequest) -> Vec<(String, u64)> {
+    index(request, &()).unwrap();
+    let index = Index::parse(fs::read(&request.output).unwrap()).unwrap();
+    let found = (0..index.len()).map(|sample| {
+        let key = index.key(sample).unwrap().unwrap().to_owned();
+        let segment = index.sample(sample).unwrap().field(0).unwrap().segment();
+        let size = index.segment(segment.unwrap()).unwrap().fingerprint.size;
+        (key, size)
+    });
+    found.collect()
+}
+
+#[test]
+fn folders_that_an_ended_run_has_listed_are_not_listed_again() {
+    let (temp, request) = ended_listing();
+    // Were its folder listed again, this would be noticed.
+    fs::write(temp.path().join("data/a/1.bin"), b"longer").unwrap();
+    let found = sizes_by_key(&request);
+    let all = [
+        "a/1.bin",
+        "a/2.bin",
+        "b/1.bin",
+        "b/2.bin",
+        "b/z/1.bin",
+        "b/z/2.bin",
+    ];
+    assert_eq!(found, all.map(|key| (key.to_owned(), 3)));
+    let parts = temp.path().join("out.forebay.parts");
+    assert!(!parts.exists(), "a complete run leaves nothing");
+}
+
+#[test]
+fn folders_that_have_changed_are_listed_again() {
+    let (temp, request) = ended_listing();
+    fs::write(temp.path().join("data/a/3.bin"), b"three").unwrap();
+    fs::remove_file(temp.path().join("data/b/2.bin")).unwrap();
+    let found = sizes_by_key(&request);
+    let names: Vec<&str> = found.iter().map(|(key, _)| key.as_str()).collect();
+    let all = [
+        "a/1.bin",
+        "a/2.bin",
+        "a/3.bin",
+        "b/1.bin",
+        "b/z/1.bin",
+        "b/z/2.bin",
+    ];
+    assert_eq!(names, all);
+}
+
+#[test]
+fn a_listing_of_another_request_is_not_used() {
+    let (temp, mut request) = ended_listing();
+    let listing = temp.path().join("out.forebay.parts/listing-000000.json");
+    assert!(listing.exists());
+    fs::write(temp.path().join("data/a/1.bin"), b"longer").unwrap();
+    request.files_as_samples = false;
+    let found = sizes_by_key(&request);
+    assert_eq!(found[0], ("a/1.bin".to_owned(), 6));
 }

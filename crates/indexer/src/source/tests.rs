@@ -55,6 +55,7 @@ fn object(len: usize) -> (Arc<OneObject>, Source) {
         superblock: None,
         swmr: false,
         decode: false,
+        listed: None,
         object: Some(InputObject {
             objects: objects.clone(),
             key: "x".to_owned(),
