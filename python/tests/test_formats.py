@@ -311,3 +311,33 @@ def test_small_files_share_cache_files_and_are_opened_once(
         assert max(opens.values()) == 1, opens.most_common(3)
     finally:
         tier.unmount()
+
+
+# Names that sort differently as whole paths, folder by folder, by number, and by case.
+_IMAGES = (
+    "10/a.jpg",
+    "9/b.jpg",
+    "Zebra/z.jpg",
+    "ant/b/1.jpg",
+    "ant/b-1.jpg",
+    "ant/b.jpg",
+    "ant/B/2.jpg",
+    "ant/c/d/10.jpg",
+    "ant/c/d/9.jpg",
+    "ant/c/é.jpg",
+)
+
+
+def test_class_folders_have_the_order_and_the_labels_of_image_folder(tmp_path: Path) -> None:
+    folders = pytest.importorskip("torchvision.datasets")
+    for name in _IMAGES:
+        path = tmp_path / "data" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(name.encode())
+    theirs = folders.ImageFolder(tmp_path / "data")
+    made = forebay.index(tmp_path / "data", tmp_path / "x.forebay", files=True, labels="folders")
+    assert made["classes"] == theirs.classes
+    ours = forebay.open(tmp_path / "x.forebay", start_daemon=False)
+    samples = [(bytes(sample["data"]).decode(), int(sample["label"])) for sample in ours]
+    folder = f"{tmp_path / 'data'}/"
+    assert samples == [(path.removeprefix(folder), label) for path, label in theirs.samples]
