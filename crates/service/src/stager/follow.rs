@@ -19,6 +19,11 @@ const WINDOW: u64 = 4096;
 const MOST_AHEAD: u64 = 1 << 20;
 /// Samples that staging may be ahead before the pace is known.
 const FIRST_AHEAD: u64 = 4096;
+/// Samples that staging may be ahead while a loader starts its workers: enough that their first
+/// batches are there, and few enough to leave them the processors.
+const START_AHEAD: u64 = 128;
+/// How long a loader may take for that. One that takes longer is busy with something else.
+const START: Duration = Duration::from_secs(1);
 
 /// A plan, and the one after it where that is known.
 pub(crate) struct Following {
@@ -28,6 +33,8 @@ pub(crate) struct Following {
     plans: Arc<Vec<PlanFile>>,
     /// How far the reads of the order are, for those who ask from other threads.
     progress: Arc<AtomicU64>,
+    /// When this was begun; `None` once it has handed something out.
+    starting: Option<Instant>,
     /// Entries of all plans that the sampler has handed out.
     taken: u64,
     /// Entries of all plans that were looked at.
@@ -57,6 +64,7 @@ impl Following {
             open,
             plans: Arc::new(plans),
             progress: Arc::default(),
+            starting: Some(Instant::now()),
             taken: 0,
             cursor: 0,
             upcoming: VecDeque::new(),
@@ -136,6 +144,8 @@ impl Following {
         };
         self.yields = yields;
         self.pace.note(taken, now);
+        let is_over = |since: &Instant| taken > self.taken || now > *since + START;
+        self.starting = self.starting.filter(|since| !is_over(since));
         let passed = taken.saturating_sub(self.taken);
         for _ in 0..passed.min(self.ahead.len() as u64) {
             self.ahead_bytes -= u64::from(self.ahead.pop_front().unwrap_or(0));
@@ -160,11 +170,12 @@ impl Following {
             return true;
         }
         let total: u64 = self.plans.iter().map(PlanFile::len).sum();
-        let samples = self
-            .pace
-            .samples_in(time)
-            .unwrap_or(FIRST_AHEAD)
-            .clamp(64, MOST_AHEAD);
+        let samples = match self.starting {
+            Some(_) => START_AHEAD,
+            None => (self.pace.samples_in(time))
+                .unwrap_or(FIRST_AHEAD)
+                .clamp(64, MOST_AHEAD),
+        };
         let is_inside = self.ahead_bytes < bytes && self.lead() < samples;
         is_inside && self.cursor < total && !self.is_broken
     }

@@ -189,3 +189,42 @@ fn what_a_loader_has_not_read_counts_as_needed() {
     assert!(following.look(Instant::now()).unwrap());
     assert_eq!(get(following.progress()), 6);
 }
+
+/// How far it looks ahead by itself.
+fn look_as_far_as_may_be(following: &mut Following, world: &World) -> u64 {
+    while following.may_go_on(1 << 30, Duration::from_secs(120)) {
+        following.look_ahead(&world.cache, 16, 1 << 30);
+        while following.next_job().is_some() {}
+    }
+    following.lead()
+}
+
+#[test]
+fn a_loader_that_starts_is_left_the_processors() {
+    let world = World::new(1 << 30);
+    let order: Vec<u64> = (0..1000).map(|entry| entry % SAMPLES).collect();
+    let (plan, file) = world.plan(&order, 0);
+    let mut following = Following::new(world.open.clone(), vec![plan]);
+    let now = Instant::now();
+    assert!(following.look(now).unwrap());
+    let lead = look_as_far_as_may_be(&mut following, &world);
+    assert_eq!(lead, 128, "its first batches are worth it");
+    write_word(&file, 64, 1);
+    assert!(following.look(now).unwrap());
+    let lead = look_as_far_as_may_be(&mut following, &world);
+    assert_eq!(lead, 999, "it has started");
+}
+
+#[test]
+fn a_loader_that_starts_late_finds_all_staged() {
+    let world = World::new(1 << 30);
+    let order: Vec<u64> = (0..1000).map(|entry| entry % SAMPLES).collect();
+    let (plan, _file) = world.plan(&order, 0);
+    let mut following = Following::new(world.open.clone(), vec![plan]);
+    assert!(
+        following
+            .look(Instant::now() + Duration::from_secs(2))
+            .unwrap()
+    );
+    assert_eq!(look_as_far_as_may_be(&mut following, &world), 1000);
+}
