@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import subprocess
@@ -341,3 +342,39 @@ def test_class_folders_have_the_order_and_the_labels_of_image_folder(tmp_path: P
     samples = [(bytes(sample["data"]).decode(), int(sample["label"])) for sample in ours]
     folder = f"{tmp_path / 'data'}/"
     assert samples == [(path.removeprefix(folder), label) for path, label in theirs.samples]
+
+
+def _hdf5(folder: Path) -> Path:
+    folder.mkdir()
+    with h5py.File(folder / "a.h5", "w") as file:
+        file["s0/x"] = np.arange(5)
+    return folder / "a.h5"
+
+
+def test_files_are_indexed_however_others_have_locked_them(tmp_path: Path) -> None:
+    file = _hdf5(tmp_path / "data")
+    with file.open("r+b") as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        fcntl.lockf(other, fcntl.LOCK_EX)
+        made = forebay.index(file, tmp_path / "x.forebay", sample="*")
+        dataset = forebay.open(tmp_path / "x.forebay", start_daemon=False)
+        assert dataset[0]["x"].tolist() == [0, 1, 2, 3, 4]
+    assert made["samples"] == 1
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="mounts a folder read-only, which takes root")
+def test_files_of_a_read_only_mount_are_indexed_where_they_lie(tmp_path: Path) -> None:
+    file = _hdf5(tmp_path / "data")
+    index = tmp_path / "x.forebay"
+    script = """
+        set -eu
+        mount --bind "$1" "$1" && mount -o remount,bind,ro "$1"
+        if touch "$1/written" 2> /dev/null; then exit 3; fi
+        "$3" index "$1" --sample '*' -o "$2"
+        "$3" cat "$2" s0 --field x
+    """
+    words = [script, "sh", file.parent, index, find_command() or "forebay"]
+    line = ["unshare", "--mount", "sh", "-c", *map(str, words)]
+    done = subprocess.run(line, capture_output=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr.decode()
+    assert done.stdout.endswith(np.arange(5).tobytes())

@@ -6,6 +6,7 @@ their formats.
 """
 
 import io
+import itertools
 import json
 import struct
 import sys
@@ -435,11 +436,17 @@ def mds(out):
     samples = []
     for folder in ["a", "b"]:
         writer = Mds(out / folder, COLUMNS)
+        shards = []
         for shard in range(2):
             values = [mds_values(at + shard) for at in range(8)]
             writer.shard(values)
-            samples += map(mds_fields, values)
+            shards.append([mds_fields(each) for each in values])
+        if folder == "b":
+            # Samples are in the order of the list, whatever the shards are called.
+            writer.shards.reverse()
+            shards.reverse()
         writer.finish()
+        samples += itertools.chain(*shards)
     return samples
 
 
