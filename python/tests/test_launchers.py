@@ -125,3 +125,41 @@ def test_an_etcd_that_is_not_there_is_named(node: Node, monkeypatch: pytest.Monk
     done = command("run", "--cache", node.cache, *flags, "--", "true")
     assert done.returncode == 1
     assert f"cannot use etcd at `127.0.0.1:{port}`" in done.stderr
+
+
+def sweep_words(folder: Path) -> list[str]:
+    """A sweep of two epochs over tiers of its own, which leaves `sweep.jsonl` there."""
+    for tier in ("gfs", "lfs"):
+        (folder / tier).mkdir()
+    words = ["--gfs", folder / "gfs", "--lfs", folder / "lfs", "--output", folder / "sweep.jsonl"]
+    words += ["--set", "small:8:2KiB", "--epochs", "2", "--rates", "50", "--compute-ms", "1"]
+    return [find_command() or "forebay", "tiers", "sweep", *map(str, words)]
+
+
+def processes_in(records: Path) -> set[str]:
+    lines = [json.loads(line) for line in records.read_text().splitlines()]
+    return {line["process"] for line in lines if "process" in line}
+
+
+@pytest.mark.skipif(not slurm.is_here(), reason="needs root, and slurm-wlm and munge of Debian")
+def test_tasks_of_slurm_are_the_processes_of_a_sweep(tmp_path: Path) -> None:
+    words = sweep_words(tmp_path)
+    with slurm.started(tmp_path / "slurm", nodes=2) as cluster:
+        done = cluster.run("srun", "-N2", "--ntasks-per-node=2", *words)
+    assert done.returncode == 0, done.stderr
+    assert processes_in(tmp_path / "sweep.jsonl") == {f"rank {rank}" for rank in range(4)}
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs openmpi-bin of Debian")
+def test_ranks_of_mpirun_are_the_processes_of_a_sweep(tmp_path: Path) -> None:
+    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
+    done = subprocess.run(
+        ["mpirun", "--oversubscribe", "-n", "3", *sweep_words(tmp_path)],
+        env={**os.environ, **as_root},
+        capture_output=True,
+        text=True,
+        timeout=180,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert processes_in(tmp_path / "sweep.jsonl") == {f"rank {rank}" for rank in range(3)}
