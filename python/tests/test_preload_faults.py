@@ -16,6 +16,7 @@ import pytest
 from node import Node, eventually
 from staged import Staged, library
 from test_nodes import free_port
+from tier import command
 
 from forebay._command import find_command
 
@@ -39,17 +40,29 @@ for line in sys.stdin:
     print(found.hexdigest(), flush=True)
 """
 
+# Maps some of them once and looks at these mappings again and again.
+MAPPER = """
+import hashlib, mmap, os, sys
+mapped = []
+for name in sorted(os.listdir(sys.argv[1]))[:2]:
+    with open(sys.argv[1] + '/' + name, 'rb') as file:
+        mapped.append(mmap.mmap(file.fileno(), 0, prot=mmap.PROT_READ))
+os.closerange(3, 1000)
+for line in sys.stdin:
+    print(hashlib.sha256(b''.join(mapped)).hexdigest(), flush=True)
+"""
+
 
 class Reader:
     """A program that runs on while things go wrong."""
 
-    def __init__(self, staged: Staged, *, face: bool) -> None:
+    def __init__(self, staged: Staged, *, face: bool, code: str = READER) -> None:
         variables = {**os.environ, **staged.environment, "FOREBAY_CACHE": str(staged.node.cache)}
         if face:
             variables["LD_PRELOAD"] = str(library())
             variables["FOREBAY_ROOTS"] = f"{staged.root}={staged.index}"
         self.process = subprocess.Popen(
-            [sys.executable, "-c", READER, str(staged.root)],
+            [sys.executable, "-c", code, str(staged.root)],
             env=variables,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -99,6 +112,8 @@ def test_a_daemon_that_is_killed_is_not_missed(staged: Staged) -> None:
     cold = Reader(staged, face=True)
     assert cold.read() == right
     cold.end()
+    assert command("serve", "--detach", "--cache", staged.node.cache).returncode == 0
+    assert reader.read() == right, "and a new one may come"
     reader.end()
 
 
@@ -143,6 +158,25 @@ def test_a_full_cache_serves_what_it_has(
         reader.end()
 
 
+def test_what_is_mapped_outlives_evictions(staged: Staged, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FOREBAY_CAPACITY", str(FILES * SIZE // 2))
+    monkeypatch.setenv("FOREBAY_POLICY", "lru")
+    staged.take()
+    direct = Reader(staged, face=False, code=MAPPER)
+    right = direct.read()
+    direct.end()
+    mapper = Reader(staged, face=True, code=MAPPER)
+    assert mapper.read() == right
+    others = Reader(staged, face=True)
+    for _ in range(3):
+        others.read()
+    assert staged.node.status()["metrics"]["evicted_blocks"] > 0
+    with staged.taken_away():
+        assert mapper.read() == right
+    for each in (mapper, others):
+        each.end()
+
+
 def test_what_changed_is_read_anew(staged: Staged) -> None:
     staged.take()
     old = wanted(staged)
@@ -169,6 +203,7 @@ def pair(
     tmp_path: Path, staged: Staged, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[list[psutil.Popen]]:
     """The staging node, and another, in one job."""
+    staged.node = Node(tmp_path / "this")
     monkeypatch.setenv("FOREBAY_SECRET", "a secret of this test alone")
     members = [f"127.0.0.1:{free_port()}" for _ in range(2)]
     caches = [staged.node.cache, tmp_path / "other"]

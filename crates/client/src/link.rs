@@ -40,8 +40,8 @@ struct Link {
     forks: u64,
     payload: Vec<u8>,
     timeout: Timeout,
-    /// Index file and root → number on this connection.
-    opened: HashMap<(PathBuf, Option<PathBuf>), u32>,
+    /// Index file, root and generation → number on this connection.
+    opened: HashMap<(PathBuf, Option<PathBuf>, u128), u32>,
 }
 
 /// Asked when a signal ends a wait; true means that the wait is to be given up.
@@ -153,7 +153,7 @@ impl Link {
         target: &Target,
         deadline: Instant,
     ) -> io::Result<Result<u32, ClientError>> {
-        let key = (target.index.clone(), target.root.clone());
+        let key = (target.index.clone(), target.root.clone(), target.generation);
         if let Some(number) = self.opened.get(&key) {
             return Ok(Ok(*number));
         }
