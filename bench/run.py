@@ -22,6 +22,7 @@ from bench import (
     hdf5,
     mounted,
     origin_bytes,
+    preloaded,
     resume,
     row,
     small_sample,
@@ -55,6 +56,8 @@ ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "hdf5_warm_sample": hdf5.measure_warm,
     "lzf_sample": hdf5.measure_lzf,
     "flatten_lzf": hdf5.measure_flatten,
+    "preload": preloaded.measure_calls,
+    "preload_epoch": preloaded.measure_epoch,
 }
 
 

@@ -25,7 +25,7 @@ MAY_USE = {
     "analysis": ["darshan"],
     "fuse": [],
     "emulate": ["fuse"],
-    "mount": ["client", "dataset", "fuse", "indexer", "origin"],
+    "mount": ["client", "dataset", "fuse", "indexer", "origin", "residency"],
     "sweep": ["analysis"],
     "origin": ["dataset"],
     "residency": ["dataset"],

@@ -46,13 +46,22 @@ VARIANTS = {
     "stager_cpu": {"stager_cpu", "stager_cpu_cold"},
     "hdf5_index": {"hdf5_index_kerchunk", "hdf5_index_h5py"},
     "mount_read": {"mount_read_resident", "mount_read_partly"},
+    "preload": {"preload_pread", "preload_foreign"},
     "big_index": {"index_open", "index_memory", "key_lookup"},
 }
 EXPECTED = {name for row in ROWS for name in VARIANTS.get(row, {row})}
 # Those on the emulated tier; where none can be mounted they are skipped and say why.
 TIER = {
     name
-    for row in ("ahead", "evict", "resume", "stager_cpu", "mount_read", "mount_listing")
+    for row in (
+        "ahead",
+        "evict",
+        "resume",
+        "stager_cpu",
+        "mount_read",
+        "mount_listing",
+        "preload_epoch",
+    )
     for name in VARIANTS.get(row, {row})
 }
 # Measured only where the other side is installed.

@@ -25,6 +25,17 @@ def find_command() -> str | None:
     return shutil.which("forebay")
 
 
+def find_preload() -> Path | None:
+    """Path of the preload library of that command: beside it, or in `../lib/forebay` from there."""
+    command = find_command()
+    if command is None:
+        return None
+    folder = Path(command).resolve().parent
+    places = (folder, folder.parent / "lib" / "forebay")
+    found = (place / "libforebay_preload.so" for place in places)
+    return next((path for path in found if path.is_file()), None)
+
+
 def run_command(words: Sequence[str]) -> str:
     """Runs `forebay` and returns what it printed.
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import sysconfig
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -16,20 +15,14 @@ import pytest
 from node import Node
 
 import forebay
-from forebay._command import find_command
+from forebay._command import find_preload
 
 
 def library() -> Path:
     """The preload library of the build that is tested."""
-    command = find_command()
-    assert command is not None
-    beside = Path(command).resolve().parent
-    installed = Path(sysconfig.get_path("data")) / "lib" / "forebay"
-    for folder in (beside, beside.parent / "lib" / "forebay", installed):
-        found = folder / "libforebay_preload.so"
-        if found.is_file():
-            return found
-    raise AssertionError(f"no preload library beside `{command}`")
+    found = find_preload()
+    assert found is not None, "the preload library is not installed"
+    return found
 
 
 @dataclass

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use clap::Args;
-use forebay_indexer::{IndexRequest, index};
+use forebay_indexer::{TreeRequest, index_tree};
 use forebay_origin::IndexFile;
 use forebay_residency::NodePaths;
 
@@ -157,12 +157,11 @@ impl Preload {
             if let Some(folder) = output.parent() {
                 std::fs::create_dir_all(folder)?;
             }
-            let request = IndexRequest {
-                files_as_samples: true,
-                root: Some(root.clone()),
-                ..IndexRequest::new(vec![root.clone()], output.clone())
+            let request = TreeRequest {
+                exclude: vec![paths.folder().to_path_buf()],
+                ..TreeRequest::new(root.clone(), output.clone())
             };
-            index(&request, &Bar::default())?;
+            index_tree(&request, &Bar::default())?;
         }
         Ok(())
     }

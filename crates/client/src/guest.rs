@@ -9,6 +9,7 @@ use forebay_dataset::{ByteRange, IndexError, SegmentIndex, ShardIndex};
 use crate::answers::Served;
 use crate::dataset::Dataset;
 use crate::error::ClientError;
+use crate::files::FileRange;
 use crate::read::stage_range;
 
 /// What came of a read by a guest.
@@ -100,14 +101,9 @@ impl Dataset {
         offset: u64,
         len: u64,
     ) -> Result<(ShardIndex, ByteRange), ClientError> {
-        let segment = self.index.segment(file)?;
-        let inside = (offset.checked_add(len)).is_some_and(|end| end <= segment.fingerprint.size);
-        let range = segment
-            .shard_start
-            .checked_add(offset)
-            .filter(|_| inside)
-            .and_then(|start| ByteRange::new(start, len).ok());
-        let range = range.ok_or_else(|| IndexError::Damaged("no such bytes in the file".into()))?;
-        Ok((segment.shard, range))
+        let part = self.part(FileRange { file, offset, len })?;
+        let part = part.filter(|part| part.range.len() == len);
+        let part = part.ok_or_else(|| IndexError::Damaged("no such bytes in the file".into()))?;
+        Ok((part.shard, part.range))
     }
 }

@@ -40,6 +40,23 @@ pub struct TreeRequest {
     pub own_shard_bytes: u64,
 }
 
+impl TreeRequest {
+    /// Smaller files share files of the cache, and so cannot be read by the kernel itself: the map of
+    /// a file of its own would be a good part of them.
+    const OWN_SHARD_BYTES: u64 = 4 << 20;
+
+    /// All of `root`, with the defaults.
+    pub fn new(root: PathBuf, output: PathBuf) -> Self {
+        Self {
+            root,
+            output,
+            exclude: Vec::new(),
+            block_size: BlockSize::DEFAULT,
+            own_shard_bytes: Self::OWN_SHARD_BYTES,
+        }
+    }
+}
+
 /// What was found.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TreeSummary {

@@ -2,16 +2,11 @@
 
 use std::path::{Path, PathBuf};
 
-use forebay_dataset::BlockSize;
 use forebay_indexer::{IndexerError, Progress, TreeRequest, TreeSummary, index_tree};
 use forebay_origin::StoreUrl;
-use xxhash_rust::xxh3::xxh3_128;
+use forebay_residency::NodePaths;
 
 use crate::mount::{MountFault, MountOptions};
-
-/// Smaller files share files of the cache, and so cannot be read by the kernel itself: the map of a
-/// file of its own would be a good part of them.
-const OWN_SHARD_BYTES: u64 = 4 << 20;
 
 /// The manifest of a mount.
 #[derive(Clone, Debug, PartialEq)]
@@ -64,11 +59,8 @@ pub fn find_manifest(
         None => kept_at(&options.cache, source).map_err(|error| refuse(error.to_string()))?,
     };
     let request = TreeRequest {
-        root: source.clone(),
-        output: output.clone(),
         exclude: vec![options.cache.clone()],
-        block_size: BlockSize::DEFAULT,
-        own_shard_bytes: OWN_SHARD_BYTES,
+        ..TreeRequest::new(source.clone(), output.clone())
     };
     let walked = index_tree(&request, progress).map_err(fault)?;
     Ok(Manifest {
@@ -83,9 +75,9 @@ fn fault(source: IndexerError) -> MountFault {
 
 /// Where the manifest of a folder is kept where none is named: in the cache, by the folder's path.
 fn kept_at(cache: &Path, source: &Path) -> std::io::Result<PathBuf> {
-    let source = source.canonicalize()?;
-    let folder = cache.join("trees");
-    std::fs::create_dir_all(&folder)?;
-    let name = xxh3_128(source.as_os_str().as_encoded_bytes());
-    Ok(folder.join(format!("{name:032x}.forebay")))
+    let kept = NodePaths::new(cache.to_path_buf()).folder_index(&source.canonicalize()?);
+    if let Some(folder) = kept.parent() {
+        std::fs::create_dir_all(folder)?;
+    }
+    Ok(kept)
 }

@@ -47,11 +47,12 @@ impl NodePaths {
         self.folder.join("plans")
     }
 
-    /// Index of the files of a folder that was named without one, as `forebay run` leaves it.
+    /// Where the index of a folder's files is kept if none is named, by the folder's path without
+    /// links.
     pub fn folder_index(&self, root: &Path) -> PathBuf {
         let name = xxh3_128(root.as_os_str().as_encoded_bytes());
         self.folder
-            .join("roots")
+            .join("trees")
             .join(format!("{name:032x}.forebay"))
     }
 
