@@ -67,7 +67,7 @@ TIER = {
 # Measured only where the other side is installed.
 OPTIONAL = {"hdf5_index_kerchunk"}
 INDEXING = VARIANTS["big_index"] | {"files_index"}
-SECONDS = INDEXING | {"hdf5_index_kerchunk", "hdf5_index_h5py", "flatten_lzf"}
+SECONDS = INDEXING | {"hdf5_index_kerchunk", "hdf5_index_h5py", "flatten_lzf", "plan_cluster"}
 LATENCIES = EXPECTED - TIER - SECONDS - {"origin_bytes", "darshan_read"}
 
 
