@@ -1,0 +1,140 @@
+"""Nanosecond clocks around functions and blocks, and what becomes of them."""
+
+from __future__ import annotations
+
+import functools
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, ParamSpec, TypeVar, overload
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+_PERCENTILES = {"p50": 0.5, "p90": 0.9, "p99": 0.99, "p999": 0.999}
+
+
+class Recorder:
+    """Samples of all operations of one rank, by iteration. It records only while it is open."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, list[int]] | None = None
+        self._done: list[dict[str, list[int]]] = []
+        self.io_bytes = 0
+        self.ops = 0
+        self.checked = 0
+        self.bad = 0
+
+    def begin(self) -> None:
+        """Begin the timed part of an iteration."""
+        self._open = {}
+        self.io_bytes = self.ops = 0
+
+    def end(self) -> dict[str, list[int]]:
+        """End the timed part."""
+        found, self._open = self._open or {}, None
+        return found
+
+    def keep(self, samples: dict[str, list[int]]) -> None:
+        """Let the samples of an iteration that is no warm-up count."""
+        self._done.append(samples)
+
+    def add(self, op: str, nanoseconds: int) -> None:
+        """One sample; threads may add at one time."""
+        if self._open is not None:
+            self._open.setdefault(op, []).append(nanoseconds)
+
+    def timing(self) -> dict[str, dict[str, Any]]:
+        """Statistics and raw samples of each operation, as manifests have them."""
+        names = sorted({op for samples in self._done for op in samples})
+        return {op: statistics([one.get(op, []) for one in self._done]) for op in names}
+
+
+def statistics(iterations: Sequence[Sequence[int]]) -> dict[str, Any]:
+    """Statistics of samples in nanoseconds; a percentile is the nearest rank."""
+    samples = [sample for one in iterations for sample in one]
+    ordered = sorted(samples)
+
+    def at(share: float) -> int:
+        return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else 0
+
+    return {
+        "unit": "ns",
+        "count": len(samples),
+        "mean": sum(samples) / max(1, len(samples)),
+        "min": at(0.0),
+        "max": at(1.0),
+        **{name: at(share) for name, share in _PERCENTILES.items()},
+        "samples": samples,
+        "iteration": [len(one) for one in iterations],
+    }
+
+
+# The recorder of the rank that runs in this process.
+_recorder: Recorder | None = None
+
+
+def use(recorder: Recorder | None) -> None:
+    """Let what is measured go to this recorder."""
+    global _recorder
+    _recorder = recorder
+
+
+@contextmanager
+def measured(op: str) -> Iterator[None]:
+    """Time a block as one sample of an operation. Blocks may lie in each other.
+
+    Outside the timed part of a benchmark nothing is recorded. A block that fails is no sample.
+    """
+    recorder = _recorder
+    began = time.perf_counter_ns()
+    yield
+    if recorder is not None:
+        recorder.add(op, time.perf_counter_ns() - began)
+
+
+@overload
+def measurable(function: Callable[P, R]) -> Callable[P, R]: ...
+@overload
+def measurable(*, name: str) -> Callable[[Callable[P, R]], Callable[P, R]]: ...
+def measurable(
+    function: Callable[P, R] | None = None, *, name: str = ""
+) -> Callable[P, R] | Callable[[Callable[P, R]], Callable[P, R]]:
+    """Time every call of a function within a benchmark, in nanoseconds.
+
+    Each call is a sample of the operation `name`, or of the function's name without leading
+    underscores. Measurable functions may call each other: each counts its own whole time. A call
+    that fails is no sample.
+    """
+
+    def wrap(function: Callable[P, R]) -> Callable[P, R]:
+        op = name or function.__name__.lstrip("_")
+
+        @functools.wraps(function)
+        def timed(*arguments: P.args, **named: P.kwargs) -> R:
+            recorder = _recorder
+            if recorder is None:
+                return function(*arguments, **named)
+            began = time.perf_counter_ns()
+            result = function(*arguments, **named)
+            recorder.add(op, time.perf_counter_ns() - began)
+            return result
+
+        return timed
+
+    return wrap if function is None else wrap(function)
+
+
+def count(*, io_bytes: int = 0, ops: int = 0) -> None:
+    """Add to the bytes and operations of this iteration, from which rates are made."""
+    if _recorder is not None:
+        _recorder.io_bytes += io_bytes
+        _recorder.ops += ops
+
+
+def verified(checked: int = 1, *, bad: int = 0) -> None:
+    """Add to what was compared with what it should be. Any `bad` fails the run."""
+    if _recorder is not None:
+        _recorder.checked += checked
+        _recorder.bad += bad
