@@ -19,7 +19,7 @@ manifests and statistics are those of the built-in benchmarks. `docs/BENCH_PYTHO
 
 from __future__ import annotations
 
-from forebay.bench._measure import count, measurable, measured, verified
+from forebay.bench._measure import count, measurable, measured, sample, untimed, verified
 from forebay.bench._meet import MeetError
 from forebay.bench._rank import Rank, barrier, current
 from forebay.bench._registry import BenchError, Benchmark, Parameter, benchable
@@ -36,5 +36,7 @@ __all__ = [
     "current",
     "measurable",
     "measured",
+    "sample",
+    "untimed",
     "verified",
 ]

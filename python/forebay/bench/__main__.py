@@ -1,7 +1,7 @@
 """`python -m forebay.bench`: what `forebay bench` asks of Python.
 
-    rank RUN.JSON                   be a rank of a run; exit 0 pass, 1 fail
-    list --json [--module FILE]     print the benchmarks that Python has
+rank RUN.JSON                   be a rank of a run; exit 0 pass, 1 fail
+list --json [--module FILE]     print the benchmarks that Python has
 """
 
 from __future__ import annotations

@@ -25,11 +25,22 @@ class Recorder:
         self.ops = 0
         self.checked = 0
         self.bad = 0
+        self.paused_ns = 0
 
     def begin(self) -> None:
         """Begin the timed part of an iteration."""
         self._open = {}
-        self.io_bytes = self.ops = 0
+        self.io_bytes = self.ops = self.paused_ns = 0
+
+    def pause(self) -> dict[str, list[int]] | None:
+        """Record nothing until `resume`, which takes what this returns."""
+        kept, self._open = self._open, None
+        return kept
+
+    def resume(self, kept: dict[str, list[int]] | None, nanoseconds: int) -> None:
+        """Go on after a pause of this length."""
+        self._open = kept
+        self.paused_ns += nanoseconds
 
     def end(self) -> dict[str, list[int]]:
         """End the timed part."""
@@ -124,6 +135,27 @@ def measurable(
         return timed
 
     return wrap if function is None else wrap(function)
+
+
+def sample(op: str, nanoseconds: int) -> None:
+    """Add a sample of an operation whose parts were timed one by one."""
+    if _recorder is not None:
+        _recorder.add(op, nanoseconds)
+
+
+@contextmanager
+def untimed() -> Iterator[None]:
+    """Stop the clock of the iteration for a block, and record nothing in it."""
+    recorder = _recorder
+    if recorder is None:
+        yield
+        return
+    began = time.perf_counter_ns()
+    kept = recorder.pause()
+    try:
+        yield
+    finally:
+        recorder.resume(kept, time.perf_counter_ns() - began)
 
 
 def count(*, io_bytes: int = 0, ops: int = 0) -> None:

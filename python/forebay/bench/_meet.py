@@ -13,12 +13,9 @@ from abc import ABC, abstractmethod
 from contextlib import suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from forebay.bench._spec import Place, Spec
-
-if TYPE_CHECKING:
-    import torch
 
 _POLL_S = 0.005
 _MAX_HELLO = 4096
@@ -81,7 +78,9 @@ class TcpGroup(Group):
     def _left(self) -> float:
         left = self._deadline - time.monotonic()
         if left <= 0:
-            raise MeetError(f"rank {self.place.rank} waited for others until the run's time was over")
+            raise MeetError(
+                f"rank {self.place.rank} waited for others until the run's time was over"
+            )
         return left
 
     def _receive(self, address: tuple[str, int]) -> None:
@@ -218,7 +217,11 @@ class TorchGroup(Group):
             self.device = torch.device("cuda", place.local_rank % torch.cuda.device_count())
             torch.cuda.set_device(self.device)
         timeout = timedelta(seconds=max(1.0, spec.timeout_s))
-        common = {"rank": place.rank, "world_size": place.world_size, "timeout": timeout}
+        common: dict[str, Any] = {
+            "rank": place.rank,
+            "world_size": place.world_size,
+            "timeout": timeout,
+        }
         try:
             if spec.dist_init.startswith("file:"):
                 folder = Path(spec.dist_init.removeprefix("file:")).resolve()
@@ -226,11 +229,15 @@ class TorchGroup(Group):
                 store = f"file://{folder / f'torch-{spec.run_id}'}"
                 dist.init_process_group(self.backend, init_method=store, **common)
             elif place.world_size == 1:
-                dist.init_process_group(self.backend, store=dist.HashStore(), **common)
+                dist.init_process_group(
+                    self.backend, store=torch._C._distributed_c10d.HashStore(), **common
+                )
             else:
                 dist.init_process_group(self.backend, init_method="env://", **common)
         except (RuntimeError, ValueError) as error:
-            raise MeetError(f"cannot meet the other ranks through {self.backend}: {error}") from error
+            raise MeetError(
+                f"cannot meet the other ranks through {self.backend}: {error}"
+            ) from error
 
     def barrier(self) -> None:
         import torch.distributed as dist
@@ -254,7 +261,8 @@ class TorchGroup(Group):
         import torch.distributed as dist
 
         # After a failure the others may never answer: the end of the process tells them.
-        if not failed and dist.is_initialized():
+        alone = self.place.world_size == 1
+        if (alone or not failed) and dist.is_initialized():
             dist.destroy_process_group()
 
 

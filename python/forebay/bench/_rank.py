@@ -42,6 +42,11 @@ class Rank:
     # What outlives an iteration, such as a model.
     kept: dict[str, Any] = field(default_factory=dict)
 
+    @property
+    def is_last(self) -> bool:
+        """Whether no iteration follows this one."""
+        return self.iteration == self.spec.warmup + self.spec.iterations - 1
+
     def once(self, name: str, make: Callable[[], Any]) -> Any:
         """What `make` gave when it was first asked for under this name in this run."""
         if name not in self.kept:
@@ -152,10 +157,8 @@ def _work(spec: Spec, who: Place, manifest: dict[str, Any], recorder: _measure.R
     load([spec.module] if spec.module else [])
     benchmark = find(spec.benchmark, spec.interface)
     # What is fixed by now shows in the manifest, whatever comes.
-    arguments = benchmark.arguments(spec.params, _given(spec, who, Path()))
-    named = {p.name: p.described()["default"] for p in benchmark.parameters if not p.required}
-    chosen = {name: _plain(arguments[name]) for name in spec.params}
-    manifest["params"] = {**named, **spec.comparable(), **chosen}
+    values = {name: _plain(value) for name, value in benchmark.values(spec.params).items()}
+    manifest["params"] = {**spec.comparable(), **values}
     group = meet(spec, who, benchmark.engine)
     manifest["dist"]["backend"] = group.backend
     failed = True
@@ -183,7 +186,7 @@ def _plain(value: Any) -> Any:
 
 def _given(spec: Spec, who: Place, folder: Path) -> dict[str, Any]:
     return {
-        "dataset_path": spec.dataset_path,
+        "dataset_path": Path(spec.dataset_path),
         "work_dir": folder,
         "seed": spec.seed,
         "interface": spec.interface,
@@ -201,9 +204,12 @@ def _folders(spec: Spec, who: Place) -> Iterator[tuple[Path, Path]]:
     """A folder of this rank and one of all, removed at the end: those alone that were made here."""
     base = Path(spec.work_dir or spec.dataset_path or spec.folder)
     folder, shared = base / f"rank-{who.rank:05}", base / "shared"
-    made = []
+    made: list[Path] = []
+    bases: list[Path] = []
     try:
-        base.mkdir(parents=True, exist_ok=True)
+        if not base.is_dir():
+            base.mkdir(parents=True, exist_ok=True)
+            bases.append(base)
         folder.mkdir()
         made.append(folder)
         if _made(shared):
@@ -218,6 +224,10 @@ def _folders(spec: Spec, who: Place) -> Iterator[tuple[Path, Path]]:
         if not spec.keep_data:
             for path in made:
                 shutil.rmtree(path, ignore_errors=True)
+            for path in bases:
+                # Others may still have something in it; the last to leave removes it.
+                with suppress(OSError):
+                    path.rmdir()
 
 
 def _made(path: Path) -> bool:
@@ -238,8 +248,7 @@ def _iterations(
         rank.iteration = i
         given = {**_given(spec, rank.place, rank.folder), "iteration": i}
         arguments = benchmark.arguments(spec.params, given)
-        call = inspect.unwrap(benchmark.function) if _is_parts(benchmark) else benchmark.function
-        parts = call(**arguments) if _is_parts(benchmark) else None
+        parts = benchmark.function(**arguments) if _is_parts(benchmark) else None
         if parts is not None:
             _next(parts, benchmark, "before its timed part")
         rank.group.barrier()
@@ -247,7 +256,7 @@ def _iterations(
         recorder.begin()
         began = time.perf_counter_ns()
         value = benchmark.function(**arguments) if parts is None else _timed(parts)
-        wall = time.perf_counter_ns() - began
+        wall = time.perf_counter_ns() - began - recorder.paused_ns
         one = {
             "i": i,
             "warmup": i < spec.warmup,
@@ -299,4 +308,6 @@ def _finished(parts: Any, benchmark: Benchmark) -> Any:
         return end.value
     with suppress(Exception):
         parts.close()
-    raise BenchError(f"`{benchmark.name}` must `yield` twice at most: before and after its timed part")
+    raise BenchError(
+        f"`{benchmark.name}` must `yield` twice at most: before and after its timed part"
+    )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import importlib
 import importlib.metadata
 import importlib.util
 import inspect
@@ -9,7 +11,7 @@ import os
 import sys
 import types
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, overload
@@ -21,13 +23,15 @@ __all__ = ["BenchError", "Benchmark", "Parameter", "all_benchmarks", "benchable"
 # Modules of a user's packages that register benchmarks when they are imported.
 ENTRY_POINTS = "forebay.bench"
 
+# Modules that register the benchmarks of this package.
+BUILT_IN = ("forebay.bench.checkpoints", "forebay.bench.files")
+
 # What a run gives to a function that names it in its signature. All else is a parameter of the
 # benchmark itself.
 GIVEN = frozenset(
     {
         "dataset_path",
         "work_dir",
-        "shared_dir_path",
         "seed",
         "interface",
         "drop_cache",
@@ -51,6 +55,8 @@ class Parameter:
     # `inspect.Parameter.empty` where a value must be given.
     default: Any
     help: str
+    # Parameter of the function that this is a field of, and its dataclass.
+    part_of: tuple[str, type] | None = None
 
     @property
     def required(self) -> bool:
@@ -100,8 +106,8 @@ class Benchmark:
             "params": [parameter.described() for parameter in self.parameters],
         }
 
-    def arguments(self, params: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
-        """Values for the function: those of `params` by name, those of the run where it asks.
+    def values(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Every parameter with its value: those of `params` by name, else the defaults.
 
         Raises:
             BenchError: a name is not known, a value does not fit or is missing.
@@ -119,8 +125,25 @@ class Benchmark:
                 raise BenchError(f"`{self.name}` needs a value for `{name}`")
             else:
                 found[name] = parameter.default
+        return found
+
+    def arguments(self, params: Mapping[str, Any], run: Mapping[str, Any]) -> dict[str, Any]:
+        """Arguments for the function: its parameters, and of the run what it asks for.
+
+        Raises:
+            BenchError: as `values`.
+        """
+        found = self.values(params)
+        wholes: dict[str, tuple[type, dict[str, Any]]] = {}
+        for parameter in self.parameters:
+            if parameter.part_of is not None:
+                whole, made_of = parameter.part_of
+                fields = wholes.setdefault(whole, (made_of, {}))[1]
+                fields[parameter.name] = found.pop(parameter.name)
+        found |= {whole: made_of(**fields) for whole, (made_of, fields) in wholes.items()}
         for name, annotation in self.given:
-            found[name] = convert(name, run[name], annotation)
+            value = run[name]
+            found[name] = value if annotation is None else convert(name, value, annotation)
         return found
 
 
@@ -151,7 +174,7 @@ def benchable(
     (`int`, `float`, `bool`, `str`, `Path`, `Literal`, or `list` of these), and the text of an
     `Annotated[int, "bytes of each file"]` is their help. A parameter named `dataset_path`, `work_dir`,
     `seed`, `interface`, `drop_cache`, `fsync`, `rank`, `local_rank`, `world_size` or `iteration` is
-    given by the run.
+    given by the run. A parameter whose type is a dataclass stands for its fields.
 
     Each iteration is one call, timed as a whole. A generator has three parts: what stands before its
     first `yield` is set-up, and what stands after its second is verification or clean-up; only
@@ -192,13 +215,17 @@ def _benchmark(
         hints = typing.get_type_hints(function, include_extras=True)
     except NameError as error:
         raise BenchError(f"cannot read the signature of `{name}`: {error}") from error
-    parameters, given = [], []
+    parameters: list[Parameter] = []
+    given: list[tuple[str, Any]] = []
     for one in inspect.signature(function).parameters.values():
         if one.kind in (one.VAR_POSITIONAL, one.VAR_KEYWORD, one.POSITIONAL_ONLY):
             raise BenchError(f"`{name}` must name its parameters: `{one}` has no name of its own")
         annotation, words = _annotation(hints.get(one.name), one.default)
         if one.name in GIVEN:
-            given.append((one.name, annotation))
+            # Without a type in the signature it stays what the run has: paths are of `Path`.
+            given.append((one.name, annotation if one.name in hints else None))
+        elif dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
+            parameters.extend(_fields(one.name, annotation))
         else:
             parameters.append(Parameter(one.name, annotation, one.default, words))
     lines = (inspect.getdoc(function) or "").splitlines()
@@ -212,6 +239,15 @@ def _benchmark(
         parameters=tuple(parameters),
         given=tuple(given),
     )
+
+
+def _fields(whole: str, made_of: type) -> Iterator[Parameter]:
+    """The fields of a dataclass, each as a parameter."""
+    hints = typing.get_type_hints(made_of, include_extras=True)
+    for one in dataclasses.fields(made_of):
+        default = inspect.Parameter.empty if one.default is dataclasses.MISSING else one.default
+        annotation, words = _annotation(hints[one.name], default)
+        yield Parameter(one.name, annotation, default, words, (whole, made_of))
 
 
 def _annotation(hint: Any, default: Any) -> tuple[Any, str]:
@@ -235,7 +271,8 @@ def load(modules: Sequence[str | os.PathLike[str]] = ()) -> None:
     Raises:
         BenchError: a file is not there or cannot be imported.
     """
-    from forebay.bench import checkpoints, files  # noqa: F401  registers what it defines
+    for built_in in BUILT_IN:
+        importlib.import_module(built_in)
 
     for module in modules:
         _import_file(Path(module))
@@ -243,7 +280,9 @@ def load(modules: Sequence[str | os.PathLike[str]] = ()) -> None:
         try:
             entry.load()
         except Exception as error:
-            raise BenchError(f"cannot import `{entry.value}` of an installed package: {error!r}") from error
+            raise BenchError(
+                f"cannot import `{entry.value}` of an installed package: {error!r}"
+            ) from error
 
 
 def _import_file(path: Path) -> None:
