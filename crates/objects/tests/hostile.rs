@@ -35,27 +35,48 @@ fn read(objects: &dyn Objects) -> Result<Vec<u8>, OriginError> {
     Ok(out)
 }
 
-/// The fault of a read that a server answers like this every time.
+/// Without a traffic class and with one: each has a client of its own.
+const CLASSES: [Option<u8>; 2] = [Some(10), None];
+
+/// The fault of a read that a server answers like this every time, the same by both clients.
 fn fault_of(call_ms: u64, reply: impl Fn(&Request) -> Reply + Send + Sync + 'static) -> StoreFault {
     let server = Server::start(move |request, _| reply(request));
-    match read(&*server.web(call_ms)) {
+    let [in_class, usual] = CLASSES.map(|dscp| match read(&*server.web_in_class(dscp, call_ms)) {
         Err(OriginError::Store { source, url, act }) => {
             assert!(url.ends_with("/x%20y/a%25.bin"), "{url}");
             assert_eq!(act, "read bytes [100, 5100) of");
             source
         }
         other => panic!("no fault of a store: {other:?}"),
-    }
+    });
+    // A fault that is asked about again ends as what it is or by the deadline, whichever is first.
+    let ends_late = |fault: &StoreFault| {
+        matches!(
+            fault,
+            StoreFault::Unreachable { .. } | StoreFault::Deadline { .. }
+        )
+    };
+    let alike = std::mem::discriminant(&in_class) == std::mem::discriminant(&usual);
+    assert!(
+        alike || (ends_late(&in_class) && ends_late(&usual)),
+        "{in_class}, {usual}"
+    );
+    usual
 }
 
 /// A read that a server answers like this at first, and well from then on.
 fn read_after(first: impl Fn(&Request) -> Reply + Send + Sync + 'static) {
-    let server = Server::start(move |request, nth| match nth {
-        0 => first(request),
-        _ => good(request),
-    });
-    assert_eq!(read(&*server.web(PATIENT)).unwrap(), bytes()[100..5100]);
-    assert_eq!(server.asked(), 2);
+    let first = Arc::new(first);
+    for dscp in CLASSES {
+        let first = first.clone();
+        let server = Server::start(move |request, nth| match nth {
+            0 => first(request),
+            _ => good(request),
+        });
+        let objects = server.web_in_class(dscp, PATIENT);
+        assert_eq!(read(&*objects).unwrap(), bytes()[100..5100]);
+        assert_eq!(server.asked(), 2);
+    }
 }
 
 #[test]

@@ -128,7 +128,11 @@ impl Server {
 
     /// The server as a web server, for calls of so many milliseconds.
     pub(crate) fn web(&self, call_ms: u64) -> Arc<dyn Objects> {
-        open(&format!("http://{}", self.address), call_ms, &[])
+        self.web_in_class(None, call_ms)
+    }
+
+    pub(crate) fn web_in_class(&self, dscp: Option<u8>, call_ms: u64) -> Arc<dyn Objects> {
+        open_in_class(dscp, &format!("http://{}", self.address), call_ms, &[])
     }
 }
 
@@ -141,9 +145,20 @@ impl Drop for Server {
 }
 
 pub(crate) fn open(url: &str, call_ms: u64, variables: &[(&str, &str)]) -> Arc<dyn Objects> {
+    open_in_class(None, url, call_ms, variables)
+}
+
+/// The same in a traffic class, for which there is another client.
+pub(crate) fn open_in_class(
+    dscp: Option<u8>,
+    url: &str,
+    call_ms: u64,
+    variables: &[(&str, &str)],
+) -> Arc<dyn Objects> {
     let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
     let settings = StoreSettings {
         call: Duration::from_millis(call_ms),
+        dscp,
         variables: variables.iter().map(owned).collect(),
     };
     let url = StoreUrl::parse(url).unwrap();
