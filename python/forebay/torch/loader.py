@@ -15,6 +15,7 @@ from forebay import _native
 from forebay._plan import Announced, Planner
 from forebay._records import RecordFile
 from forebay.torch._place import place_in_world
+from forebay.torch.look_ahead import samplers_in
 
 _VARIABLE = "FOREBAY_RECORDS"
 
@@ -87,13 +88,11 @@ class DataLoader(torch.utils.data.DataLoader[Any]):
         return None
 
     def _planners(self) -> Iterator[Planner]:
-        """What announces the orders of the samplers, from the outermost on."""
-        sampler: Any = self.batch_sampler or self.sampler
-        while sampler is not None:
-            planner = getattr(sampler, "_planner", None)
+        """What announces the orders of the samplers."""
+        for sampler in samplers_in(self.batch_sampler or self.sampler):
+            planner = sampler.__dict__.get("_planner")
             if planner is not None:
                 yield planner
-            sampler = getattr(sampler, "sampler", None)
 
 
 @dataclass(frozen=True)

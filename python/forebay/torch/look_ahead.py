@@ -95,7 +95,7 @@ def _mapped(
 
 def _silence(sampler: Any) -> None:
     """Let a wrapped sampler's own announcement go: its order was only drawn, and nothing taken."""
-    for each in _inside(sampler):
+    for each in samplers_in(sampler):
         planner = each.__dict__.get("_planner")
         if planner is not None:
             planner.end()
@@ -103,15 +103,15 @@ def _silence(sampler: Any) -> None:
 
 def _generator(sampler: Any) -> torch.Generator | None:
     """What a sampler, or one inside it, draws from, if that is its own."""
-    for each in _inside(sampler):
+    for each in samplers_in(sampler):
         generator = each.__dict__.get("generator")
         if isinstance(generator, torch.Generator):
             return generator
     return None
 
 
-def _inside(sampler: Any) -> Iterator[Any]:
-    """A sampler, and those that it takes its positions from."""
+def samplers_in(sampler: Any) -> Iterator[Any]:
+    """A sampler, and those that it takes its positions from, from the outermost on."""
     while hasattr(sampler, "__dict__"):
         yield sampler
         sampler = sampler.__dict__.get("sampler")
