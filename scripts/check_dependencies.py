@@ -35,6 +35,7 @@ MAY_USE = {
     "service": ["cache", "dataset", "origin", "residency", "transport", "wire"],
     "client": ["dataset", "origin", "residency", "wire"],
     "preload": ["client", "dataset", "origin", "residency"],
+    "capi": ["client", "dataset"],
     "python": ["client", "dataset", "indexer", "origin", "residency", "wire"],
     "cli": [
         "analysis", "cache", "client", "darshan", "dataset", "emulate", "indexer", "members", "mount",
@@ -51,6 +52,7 @@ BANNED = {
     "client": [*ASYNC_RUNTIMES, *SERVER_SIDE],
     "preload": [*ASYNC_RUNTIMES, *SERVER_SIDE],
     "python": [*ASYNC_RUNTIMES, *SERVER_SIDE],
+    "capi": [*ASYNC_RUNTIMES, *SERVER_SIDE],
     "dataset": [*ASYNC_RUNTIMES, "rustix", "libc", "memmap2"],
     "wire": [*ASYNC_RUNTIMES, "rustix", "libc"],
     "analysis": [*ASYNC_RUNTIMES, "rustix", "libc"],

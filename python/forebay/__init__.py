@@ -33,6 +33,14 @@ from forebay.errors import (
     UnavailableError,
     UnsupportedError,
 )
+from forebay.published import (
+    PublishedFile,
+    PublishedName,
+    consume,
+    publish,
+    published,
+    unpublish,
+)
 
 __all__ = [
     "CorruptError",
@@ -44,15 +52,21 @@ __all__ = [
     "InvalidInputError",
     "NoSpaceError",
     "NotFoundError",
+    "PublishedFile",
+    "PublishedName",
     "StaleError",
     "UnavailableError",
     "UnsupportedError",
     "__version__",
+    "consume",
     "error_kinds",
     "index",
     "open",
+    "publish",
+    "published",
     "status",
     "stop",
+    "unpublish",
 ]
 
 

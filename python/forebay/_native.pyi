@@ -13,12 +13,16 @@ __version__: str
 __all__ = [
     "Dataset",
     "Files",
+    "Published",
     "View",
     "__version__",
     "answered",
     "error_kinds",
+    "publish",
+    "published_after",
     "status",
     "stop",
+    "unpublish",
 ]
 
 @disjoint_base
@@ -90,6 +94,21 @@ class View:
     if sys.version_info >= (3, 12):
         def __buffer__(self, flags: int, /) -> memoryview: ...
 
+@final
+class Published:
+    def __new__(
+        cls, name: str, cache: str | None, timeout: float, program: str | None
+    ) -> Self: ...
+    def entry(self) -> tuple[str, str, int, int]: ...
+    def read_into(self, start: int, out: _Writable) -> int: ...
+
+def publish(
+    name: str, path: str, cache: str | None, timeout: float, program: str | None
+) -> tuple[str, str, int, int]: ...
+def unpublish(name: str, cache: str | None, timeout: float, program: str | None) -> None: ...
+def published_after(
+    after: str, cache: str | None, timeout: float, program: str | None
+) -> list[tuple[str, str, int, int]]: ...
 def answered() -> tuple[int, int, int, int, float, float]: ...
 def status(cache: Path, deadline_s: float) -> str: ...
 def stop(cache: Path, deadline_s: float) -> None: ...

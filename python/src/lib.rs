@@ -6,6 +6,7 @@
 mod dataset;
 mod errors;
 mod files;
+mod published;
 #[allow(unsafe_code)]
 mod sys;
 
@@ -69,6 +70,8 @@ mod _native {
     use super::dataset::Dataset;
     #[pymodule_export]
     use super::files::Files;
+    #[pymodule_export]
+    use super::published::{Published, publish, published_after, unpublish};
     #[pymodule_export]
     use super::sys::View;
     #[pymodule_export]

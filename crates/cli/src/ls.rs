@@ -10,14 +10,23 @@ use forebay_origin::IndexFile;
 use serde_json::json;
 
 use crate::Failure;
+use crate::names;
 use crate::output::count;
 
 /// List the samples of an index: position, key, fields with their shapes, files that hold them.
+/// With `--published`, the published files of all nodes: name, bytes, node.
 #[derive(Args)]
 pub(crate) struct Arguments {
     /// The index file
-    index: PathBuf,
-    /// Samples to list [default: all]
+    #[arg(required_unless_present = "published", conflicts_with = "published")]
+    index: Option<PathBuf>,
+    /// List published files instead
+    #[arg(long)]
+    published: bool,
+    /// With --published: cache folder of the node's daemon [default: $FOREBAY_CACHE, else ~/.cache/forebay]
+    #[arg(long, requires = "published")]
+    cache: Option<PathBuf>,
+    /// Samples or files to list [default: all]
     #[arg(long)]
     limit: Option<u64>,
     /// One JSON object a line
@@ -26,7 +35,11 @@ pub(crate) struct Arguments {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let index = IndexFile::open(&arguments.index)?;
+    let limit = arguments.limit.unwrap_or(u64::MAX);
+    let Some(path) = &arguments.index else {
+        return names::list(arguments.cache.as_deref(), limit, arguments.json);
+    };
+    let index = IndexFile::open(path)?;
     if !arguments.json {
         eprintln!(
             "{} of {} in {} below `{}`, generation {:032x}",
@@ -38,8 +51,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         );
     }
     let mut out = BufWriter::new(io::stdout().lock());
-    let limit = arguments.limit.unwrap_or(u64::MAX).min(index.len());
-    for sample in 0..limit {
+    for sample in 0..limit.min(index.len()) {
         let line = if arguments.json {
             json(&index, sample)?
         } else {

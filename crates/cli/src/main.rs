@@ -13,6 +13,7 @@ mod index;
 mod ls;
 mod members;
 mod mount;
+mod names;
 mod output;
 mod preload;
 mod progress;
@@ -43,6 +44,9 @@ enum Command {
     Index(index::Arguments),
     Flatten(flatten::Arguments),
     Ls(ls::Arguments),
+    Publish(names::PublishArguments),
+    Unpublish(names::UnpublishArguments),
+    Consume(names::ConsumeArguments),
     Cat(cat::Arguments),
     Verify(verify::Arguments),
     Export(export::Arguments),
@@ -63,6 +67,9 @@ fn main() -> ExitCode {
         Command::Index(arguments) => index::run(&arguments),
         Command::Flatten(arguments) => flatten::run(&arguments),
         Command::Ls(arguments) => ls::run(&arguments),
+        Command::Publish(arguments) => names::run_publish(&arguments),
+        Command::Unpublish(arguments) => names::run_unpublish(&arguments),
+        Command::Consume(arguments) => names::run_consume(&arguments),
         Command::Cat(arguments) => cat::run(&arguments),
         Command::Verify(arguments) => verify::run(&arguments),
         Command::Export(arguments) => export::run(&arguments),

@@ -81,6 +81,24 @@ pub enum ClientError {
         /// The cache folder.
         folder: String,
     },
+    /// A name or path that nothing can be published by.
+    #[error("cannot use `{name}`: {why}")]
+    Name {
+        /// The name or path.
+        name: String,
+        /// The rule that it breaks.
+        why: &'static str,
+    },
+    /// A published file of this node that cannot be read.
+    #[error("cannot read published file `{name}` at `{path}`")]
+    ReadPublished {
+        /// What it was published as.
+        name: String,
+        /// Where it lies.
+        path: String,
+        /// Why.
+        source: std::io::Error,
+    },
     /// No cache folder was named and the environment names none.
     #[error("no cache folder: name one, or set FOREBAY_CACHE or HOME")]
     NoFolder,
@@ -99,7 +117,8 @@ impl ClientError {
                 ErrorKind::Unavailable
             }
             Self::NoRoom { .. } => ErrorKind::NoSpace,
-            Self::Buffer { .. } | Self::NoFolder => ErrorKind::InvalidInput,
+            Self::ReadPublished { .. } => ErrorKind::Unavailable,
+            Self::Buffer { .. } | Self::Name { .. } | Self::NoFolder => ErrorKind::InvalidInput,
         }
     }
 

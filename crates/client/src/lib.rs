@@ -23,6 +23,7 @@ mod node;
 mod own_stream;
 mod parts;
 mod per_process;
+mod published;
 mod read;
 mod shards;
 #[allow(unsafe_code)]
@@ -34,6 +35,8 @@ pub use dataset::{Dataset, OpenOptions};
 pub use error::ClientError;
 pub use files::FileRange;
 pub use guest::GuestRead;
+pub use forebay_wire::PublishedFile;
 pub use layout::{FIELD_ALIGN, FieldPlace};
 pub use link::{DaemonCommand, on_signal, status, stop};
+pub use published::{Published, Publisher};
 pub use view::FieldBytes;

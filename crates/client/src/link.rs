@@ -175,7 +175,7 @@ impl Link {
     }
 }
 
-fn refused(reply: Reply) -> ClientError {
+pub(crate) fn refused(reply: Reply) -> ClientError {
     match reply {
         Reply::Failed { kind, message } => ClientError::Daemon {
             kind: ErrorKind::ALL
@@ -377,26 +377,37 @@ pub(crate) fn distrust(
     }
 }
 
-fn ask(folder: &Path, request: &Request, deadline: Duration) -> Result<Reply, ClientError> {
-    let paths = NodePaths::new(folder.to_path_buf());
-    let deadline = Instant::now() + deadline;
-    with_link(&paths, &DaemonCommand::default(), deadline, |link| {
-        link.call(&paths, request, deadline)
+/// Asks what is about no data set.
+pub(crate) fn ask(
+    paths: &NodePaths,
+    command: &DaemonCommand,
+    request: &Request,
+    deadline: Instant,
+) -> Result<Reply, ClientError> {
+    with_link(paths, command, deadline, |link| {
+        link.call(paths, request, deadline)
     })
     .map_err(|source| {
         if is_interrupted(&source) {
             return ClientError::Interrupted;
         }
         ClientError::NoDaemon {
-            folder: folder.display().to_string(),
+            folder: paths.folder().display().to_string(),
             source,
         }
     })
 }
 
+/// Asks a daemon that runs already.
+fn ask_running(folder: &Path, request: &Request, limit: Duration) -> Result<Reply, ClientError> {
+    let paths = NodePaths::new(folder.to_path_buf());
+    let deadline = Instant::now() + limit;
+    ask(&paths, &DaemonCommand::default(), request, deadline)
+}
+
 /// The daemon's status as JSON text. Starts none.
 pub fn status(folder: &Path, deadline: Duration) -> Result<String, ClientError> {
-    match ask(folder, &Request::Status, deadline)? {
+    match ask_running(folder, &Request::Status, deadline)? {
         Reply::Status(json) => Ok(json),
         reply => Err(refused(reply)),
     }
@@ -404,7 +415,7 @@ pub fn status(folder: &Path, deadline: Duration) -> Result<String, ClientError> 
 
 /// Asks the daemon to stop cleanly.
 pub fn stop(folder: &Path, deadline: Duration) -> Result<(), ClientError> {
-    match ask(folder, &Request::Stop, deadline)? {
+    match ask_running(folder, &Request::Stop, deadline)? {
         Reply::Done => Ok(()),
         reply => Err(refused(reply)),
     }

@@ -25,5 +25,5 @@ pub mod tree;
 pub use dtype::{ByteOrder, DType};
 pub use error::{DTypeError, DecodeError, ErrorKind, IndexError, RangeError};
 pub use geometry::{BlockSize, ByteRange};
-pub use placement::{Member, Placement, PlacementError, Region, hash_of_members};
+pub use placement::{Member, Placement, PlacementError, Region, hash_of_members, keepers_of_name};
 pub use shard::{Fingerprint, REGION_BYTES, SegmentIndex, ShardIndex, is_store_url};

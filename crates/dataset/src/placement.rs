@@ -52,6 +52,18 @@ pub fn hash_of_members(members: &[Member]) -> u64 {
     xxh3_64(&bytes)
 }
 
+/// All members, in the order in which they keep a published name: the first that are there do.
+/// Ranked by weighted rendezvous hashing, alike in every process, in whatever order the members
+/// are named.
+///
+/// # Errors
+/// [`PlacementError`] where there is nobody, or somebody twice.
+pub fn keepers_of_name(name: &str, members: &[Member]) -> Result<Vec<usize>, PlacementError> {
+    let seeds = seeds(members)?;
+    let key = xxh3_64(name.as_bytes()).to_le_bytes();
+    Ok(ranked(&seeds, &key))
+}
+
 /// A part of a shard that has one owner.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Region {
@@ -154,20 +166,9 @@ impl Placement {
         let Some(owner) = self.owner(region) else {
             return Vec::new();
         };
-        let mut ranked = self.ranked(region);
+        let mut ranked = ranked(&self.seeds, &self.key(region));
         ranked.retain(|member| *member != owner);
         ranked.insert(0, owner);
-        ranked
-    }
-
-    /// The members by rendezvous hashing, whoever is full.
-    fn ranked(&self, region: Region) -> Vec<usize> {
-        let key = self.key(region);
-        let mut ranked: Vec<usize> = (0..self.seeds.len()).collect();
-        ranked.sort_by(|a, b| {
-            let (a, b) = (&self.seeds[*a], &self.seeds[*b]);
-            (a.distance(&key).total_cmp(&b.distance(&key))).then(a.hash.cmp(&b.hash))
-        });
         ranked
     }
 
@@ -228,6 +229,16 @@ fn seeds(members: &[Member]) -> Result<Vec<Seed>, PlacementError> {
         weight: member.weight,
     };
     Ok(members.iter().map(seed).collect())
+}
+
+/// The members by rendezvous hashing, whoever is full.
+fn ranked(seeds: &[Seed], key: &[u8; 8]) -> Vec<usize> {
+    let mut ranked: Vec<usize> = (0..seeds.len()).collect();
+    ranked.sort_by(|a, b| {
+        let (a, b) = (&seeds[*a], &seeds[*b]);
+        (a.distance(key).total_cmp(&b.distance(key))).then(a.hash.cmp(&b.hash))
+    });
+    ranked
 }
 
 impl Seed {

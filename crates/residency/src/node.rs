@@ -56,6 +56,11 @@ impl NodePaths {
             .join(format!("{name:032x}.forebay"))
     }
 
+    /// Where the daemon notes which files it has published.
+    pub fn published(&self) -> PathBuf {
+        self.folder.join("published")
+    }
+
     /// Held by the daemon for as long as it lives.
     pub fn lock(&self) -> PathBuf {
         self.folder.join("daemon.lock")

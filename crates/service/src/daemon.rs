@@ -19,6 +19,7 @@ use thiserror::Error;
 
 use crate::link::serve_link;
 use crate::lock::DaemonLock;
+use crate::names::Names;
 use crate::origins::Origins;
 use crate::peers::{Peers, Serving};
 use crate::pool::Pool;
@@ -79,6 +80,8 @@ pub(crate) struct Node {
     /// The other nodes; `None` for a node alone.
     pub(crate) peers: Option<Arc<Peers>>,
     pub(crate) serving: Serving,
+    /// Published files.
+    pub(crate) names: Names,
     plan: ServePlan,
     started: Instant,
     stopping: AtomicBool,
@@ -94,7 +97,13 @@ impl Node {
             self.stager.status(),
             self.started,
             self.links.count(),
+            self.names.status(),
         )
+    }
+
+    /// True once the daemon was asked to leave.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.stopping.load(Ordering::Acquire)
     }
 
     /// Asks the daemon to leave.
@@ -153,6 +162,7 @@ pub fn serve(
         stager: stager.map_err(in_folder)?,
         origins: Origins::new(stores),
         serving: Serving::start(peers.is_some()).map_err(in_folder)?,
+        names: Names::open(&paths, peers.as_deref()).map_err(in_folder)?,
         peers,
         started: Instant::now(),
         stopping: AtomicBool::new(false),
@@ -163,11 +173,14 @@ pub fn serve(
     if let Some(peers) = &node.peers {
         Serving::listen(&node, peers).map_err(ServeError::Peers)?;
     }
+    Names::start(&node).map_err(in_folder)?;
     ready();
     let served = accept_until_done(&node, &listener, &signals).map_err(in_folder)?;
     // No new client from here on; one that comes now starts a daemon that waits for the lock.
     let _ = std::fs::remove_file(paths.socket());
     drop(listener);
+    // Those who wait for a name, and whoever came by a signal: told at once.
+    node.stop();
     node.stager.stop();
     node.serving.stop();
     node.links.close_and_wait(DRAIN);

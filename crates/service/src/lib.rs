@@ -11,9 +11,11 @@
 #![deny(unsafe_code)]
 
 mod bridge;
+mod clock;
 mod daemon;
 mod link;
 mod lock;
+mod names;
 mod origins;
 mod pace;
 mod peers;

@@ -11,8 +11,10 @@ use forebay_dataset::{ByteRange, ErrorKind, ShardIndex};
 use forebay_origin::IndexFile;
 use forebay_residency::PlanFile;
 use forebay_wire::{Answer, Reply, Request, StageRange, read_frame};
+use rustix::net::RecvFlags;
 
 use crate::daemon::Node;
+use crate::names::answer_client;
 use crate::stage::OpenDataset;
 
 /// Longest time for which a request may wait, whatever it asks for.
@@ -47,6 +49,11 @@ impl Refusal {
         Self { kind, message }
     }
 
+    #[cfg(test)]
+    pub(crate) fn kind(&self) -> ErrorKind {
+        self.kind
+    }
+
     pub(crate) fn into_reply(self) -> Reply {
         Reply::Failed {
             kind: self.code(),
@@ -76,6 +83,8 @@ pub(crate) fn serve_link(node: &Node, number: u64, mut stream: UnixStream) -> io
     let mut open = Vec::new();
     while let Some(kind) = read_frame(&mut stream, &mut payload)? {
         let reply = match Request::decode(kind, &payload) {
+            Ok(Request::Names(request)) => answer_client(node, request, &|| is_gone(&stream))
+                .unwrap_or_else(Refusal::into_reply),
             Ok(request) => {
                 answer(node, number, &mut open, request).unwrap_or_else(Refusal::into_reply)
             }
@@ -84,6 +93,15 @@ pub(crate) fn serve_link(node: &Node, number: u64, mut stream: UnixStream) -> io
         stream.write_all(&reply.encode())?;
     }
     Ok(())
+}
+
+/// True if the client has closed its end.
+fn is_gone(stream: &UnixStream) -> bool {
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    matches!(
+        rustix::net::recv(stream, &mut [0u8; 1][..], flags),
+        Ok((_, 0))
+    )
 }
 
 fn answer(
@@ -142,7 +160,8 @@ fn answer(
             node.stager.follow(number, open.clone(), plans);
             Ok(Reply::Done)
         }
-        Request::Ping => Ok(Reply::Done),
+        // Answered before it comes to this.
+        Request::Ping | Request::Names(_) => Ok(Reply::Done),
         Request::Status => Ok(Reply::Status(node.status())),
         Request::Stop => {
             node.stop();

@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use forebay_origin::{Origin, OriginError, SegmentRef, StoreUrl, Stores, open_origin};
 
+use crate::clock::Clock;
 use crate::pace::Pace;
 
 /// Where a store brings this much in less time than it takes to answer one more request.
@@ -20,9 +21,21 @@ pub(crate) struct OriginInUse {
     /// Ranges of one segment that lie so close to each other, in bytes, are read in one go.
     pub(crate) bridged: u64,
     pub(crate) pace: Pace,
+    clock: Clock,
 }
 
 impl OriginInUse {
+    /// An origin of which each range is read alone.
+    #[cfg(test)]
+    pub(crate) fn simulated(origin: Arc<dyn Origin>, clock: Clock) -> Self {
+        Self {
+            origin,
+            bridged: 0,
+            pace: Pace::default(),
+            clock,
+        }
+    }
+
     /// The origin, for one fill.
     pub(crate) fn timed(&self) -> Timed<'_> {
         Timed {
@@ -69,9 +82,10 @@ impl Origin for Timed<'_> {
         offset: u64,
         out: &mut [u8],
     ) -> Result<(), OriginError> {
-        let began = Instant::now();
+        let began = self.origin.clock.now();
         self.origin.origin.read_at(segment, offset, out)?;
-        let nanos = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+        let took = self.origin.clock.now().saturating_duration_since(began);
+        let nanos = u64::try_from(took.as_nanos()).unwrap_or(u64::MAX);
         self.nanos.fetch_add(nanos, Ordering::Relaxed);
         self.bytes.fetch_add(out.len() as u64, Ordering::Relaxed);
         Ok(())
@@ -112,6 +126,7 @@ impl Origins {
                 _ => 0,
             },
             pace: Pace::default(),
+            clock: Clock::default(),
         });
         table.insert(key, Arc::downgrade(&origin));
         Ok(origin)

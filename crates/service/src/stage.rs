@@ -69,7 +69,7 @@ impl OpenDataset {
     }
 
     /// Reads a job once more that takes too long.
-    fn fill_again(&self, cache: &Cache, job: &Job) -> Result<Filled, FillError> {
+    pub(crate) fn fill_again(&self, cache: &Cache, job: &Job) -> Result<Filled, FillError> {
         let timed = self.origin.timed();
         let filled = cache.fill_again(&self.dataset, &timed, job);
         timed.note();
@@ -167,18 +167,28 @@ impl Readers {
             peer_bytes = fetched.bytes;
             jobs.retain(|job| !self.is_resident(open, job));
         }
-        let complete = if jobs.len() <= FEW && !open.origin.pace.is_slow() {
+        let complete = self.stage_from_origin(open, jobs, deadline)?;
+        Ok(Staged {
+            complete,
+            peer_bytes,
+        })
+    }
+
+    /// Reads from the origin what is absent of the jobs.
+    pub(crate) fn stage_from_origin(
+        &self,
+        open: &OpenDataset,
+        jobs: Vec<Job>,
+        deadline: Instant,
+    ) -> Result<bool, FillError> {
+        if jobs.len() <= FEW && !open.origin.pace.is_slow() {
             jobs.iter().try_fold(true, |complete, job| {
                 let (filled, _) = open.fill(&self.cache, job, deadline);
                 Ok::<_, FillError>(complete & (filled? == Filled::Resident))
             })
         } else {
             self.stage_on_pool(open, jobs, deadline)
-        };
-        Ok(Staged {
-            complete: complete?,
-            peer_bytes,
-        })
+        }
     }
 
     fn stage_on_pool(
@@ -304,7 +314,7 @@ impl Readers {
         }
     }
 
-    fn is_resident(&self, open: &OpenDataset, job: &Job) -> bool {
+    pub(crate) fn is_resident(&self, open: &OpenDataset, job: &Job) -> bool {
         let size = u64::from(open.dataset.index().block_size().bytes());
         let len = (job.blocks.end - job.blocks.start) * size;
         let range = ByteRange::new(job.blocks.start * size, len);

@@ -23,6 +23,7 @@ pub(crate) fn status(
     stager: &StagerStatus,
     started: Instant,
     links: usize,
+    published: Value,
 ) -> String {
     let datasets = cache.datasets();
     let usages: Vec<Usage> = datasets.iter().map(|dataset| dataset.usage()).collect();
@@ -62,6 +63,7 @@ pub(crate) fn status(
         "metrics": metrics,
         "stager": stager_json(stager),
         "members": peers.map(Peers::status),
+        "published": published,
         "datasets": shown.collect::<Vec<_>>(),
         "plan": plan_json(plan),
     });

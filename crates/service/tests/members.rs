@@ -4,13 +4,12 @@
 mod common;
 
 use std::io::Write;
-use std::net::TcpListener;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::{Daemon, Link, PATIENCE, eventually};
+use common::{Daemon, Link, PATIENCE, eventually, free_address};
 use forebay_dataset::index::{FieldSpec, IndexBuilder};
 use forebay_dataset::{BlockSize, ByteRange, Member, Placement, Region, ShardIndex};
 use forebay_origin::{IndexFile, fingerprint_of};
@@ -43,13 +42,6 @@ struct Cluster {
 fn byte(file: u32, at: u64) -> u8 {
     let mixed = (u64::from(file) << 32 ^ at).wrapping_mul(0x9E37_79B9_7F4A_7C15);
     (mixed >> 40) as u8 | 1
-}
-
-/// An address that is free now, on a loopback network of this process's own.
-fn free_address(node: usize) -> String {
-    let [_, _, high, low] = std::process::id().to_be_bytes();
-    let listening = TcpListener::bind(format!("127.{high}.{low}.{}:0", node + 1)).unwrap();
-    listening.local_addr().unwrap().to_string()
 }
 
 impl Cluster {

@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use forebay_wire::{Answer, Ask, Hello};
+use forebay_wire::{Answer, Ask, Hello, PublishedFile};
 
 use crate::handshake::prove;
 use crate::link::{LinkReader, LinkWriter, split};
+use crate::patience::{Look, Patience};
 use crate::socket::connect;
 use crate::{LinkError, Secret, SocketPlan};
 
@@ -19,14 +20,6 @@ use pending::{Buffers, Pending, Waiter};
 
 /// Longest time that a dial and its proof may take.
 const DIAL: Duration = Duration::from_secs(3);
-/// Time after the first failure for which a peer is left alone; it doubles with each further one.
-const FIRST_BACKOFF: Duration = Duration::from_millis(100);
-/// Longest time for which a peer is left alone.
-const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
-/// A link that lived so long was a good one.
-const GOOD_LINK: Duration = Duration::from_secs(5);
-/// An idle link is tried after so long.
-const IDLE_PING: Duration = Duration::from_secs(10);
 
 /// Number of the next ask, of whichever caller: one channel may hear of the asks of several.
 static NEXT: AtomicU64 = AtomicU64::new(1);
@@ -73,6 +66,8 @@ pub enum Outcome {
         /// False if blocks were left out.
         complete: bool,
     },
+    /// What the peer knows of published files.
+    Published(Vec<PublishedFile>),
     /// The peer refused: position in `ErrorKind::ALL`, and why.
     Failed {
         /// Position in `ErrorKind::ALL`.
@@ -125,6 +120,8 @@ struct Shared {
     changed: Condvar,
     pending: Pending,
     received_bytes: AtomicU64,
+    /// How often the link came up.
+    links: AtomicU64,
     stopping: AtomicBool,
 }
 
@@ -159,6 +156,7 @@ impl Caller {
             changed: Condvar::new(),
             pending: Pending::default(),
             received_bytes: AtomicU64::new(0),
+            links: AtomicU64::new(0),
             stopping: AtomicBool::new(false),
         });
         let running = shared.clone();
@@ -231,6 +229,24 @@ impl Caller {
         matches!(*state, State::Up(_))
     }
 
+    /// Waits until asks go through, up to `deadline`. True if they do.
+    pub fn wait_until_up(&self, deadline: Instant) -> bool {
+        let mut state = self.shared.lock();
+        while !matches!(*state, State::Up(_)) {
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() || matches!(*state, State::Stopped) {
+                return false;
+            }
+            state = self.shared.wait(state, left);
+        }
+        true
+    }
+
+    /// How often the link came up: what a peer was told over an earlier one it may have forgotten.
+    pub fn links(&self) -> u64 {
+        self.shared.links.load(Ordering::Relaxed)
+    }
+
     /// Bytes of blocks that came so far.
     pub fn received_bytes(&self) -> u64 {
         self.shared.received_bytes.load(Ordering::Relaxed)
@@ -256,7 +272,7 @@ impl Drop for Caller {
 
 impl Shared {
     fn run(&self) {
-        let mut backoff = FIRST_BACKOFF;
+        let mut patience = Patience::new(self.plan.silence);
         while !self.stopping.load(Ordering::Acquire) {
             let began = Instant::now();
             let ended = self.dial().and_then(|reader| self.receive(reader));
@@ -265,11 +281,7 @@ impl Shared {
                 Err(error) => error.to_string(),
             };
             self.set_down(reason);
-            if began.elapsed() >= GOOD_LINK {
-                backoff = FIRST_BACKOFF;
-            }
-            self.pause(jittered(backoff));
-            backoff = (backoff * 2).min(LONGEST_BACKOFF);
+            self.pause(jittered(patience.failed(began.elapsed())));
         }
     }
 
@@ -285,6 +297,7 @@ impl Shared {
             writer.close();
         } else {
             *state = State::Up(Arc::new(writer));
+            self.links.fetch_add(1, Ordering::Relaxed);
         }
         self.changed.notify_all();
         Ok(reader)
@@ -322,6 +335,7 @@ impl Shared {
                     self.hand_out(id, blocks)?;
                 }
                 Answer::Opened { id } => self.end(id, Outcome::Done { complete: true }),
+                Answer::Published { id, files } => self.end(id, Outcome::Published(files)),
                 Answer::Ended { id, complete } => self.end(id, Outcome::Done { complete }),
                 Answer::Failed { id, kind, message } => {
                     self.end(id, Outcome::Failed { kind, message });
@@ -349,26 +363,12 @@ impl Shared {
         if self.stopping.load(Ordering::Acquire) {
             return Err(LinkError::Io(io::ErrorKind::Interrupted.into()));
         }
-        let silence = self.plan.silence;
-        // Nobody expects a word before the first ask of those that wait.
-        let asked = self.pending.oldest();
-        let quiet = asked.map_or(heard, |asked| heard.max(asked)).elapsed();
-        if asked.is_some() && quiet >= silence {
-            return Err(LinkError::Silent(silence));
+        let patience = Patience::new(self.plan.silence);
+        match patience.look(Instant::now(), heard, self.pending.oldest()) {
+            Look::Wait => Ok(()),
+            Look::Ping => Ok(self.ping()?),
+            Look::GiveUp(quiet) => Err(LinkError::Silent(quiet)),
         }
-        if asked.is_none() && quiet >= IDLE_PING + silence {
-            return Err(LinkError::Silent(quiet));
-        }
-        if quiet
-            >= if asked.is_some() {
-                silence / 4
-            } else {
-                IDLE_PING
-            }
-        {
-            self.ping()?;
-        }
-        Ok(())
     }
 
     fn ping(&self) -> io::Result<()> {

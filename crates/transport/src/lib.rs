@@ -22,6 +22,7 @@ mod caller;
 mod error;
 mod handshake;
 mod link;
+mod patience;
 mod secret;
 mod socket;
 
@@ -29,5 +30,6 @@ pub use caller::{Arrivals, Arrived, Call, Caller, CallerPlan, Ended, LinkState, 
 pub use error::LinkError;
 pub use handshake::accept;
 pub use link::{LinkReader, LinkWriter};
+pub use patience::{Look, Patience};
 pub use secret::{Secret, SecretError};
 pub use socket::{Listening, SocketPlan};

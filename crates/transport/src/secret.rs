@@ -82,6 +82,17 @@ impl Secret {
         Self::from_text(&text)
     }
 
+    /// A number that tells this job from others and does not give its secret away.
+    pub fn job(&self) -> u64 {
+        let mut hash = Blake2s256::new();
+        hash.update(b"forebay job 1\0");
+        hash.update(self.0);
+        let hash: [u8; 32] = hash.finalize().into();
+        hash[..8]
+            .iter()
+            .fold(0, |number, byte| number << 8 | u64::from(*byte))
+    }
+
     pub(crate) fn key(&self) -> &[u8; 32] {
         &self.0
     }

@@ -281,7 +281,7 @@ fn a_peer_that_answers_pings_may_take_its_time() {
                 match ask {
                     Ask::Fetch { id, .. } => asked = Some(id),
                     Ask::Ping { id } => writer.send(&Answer::Pong { id }.encode()).unwrap(),
-                    Ask::Open { .. } => panic!("not asked"),
+                    Ask::Open { .. } | Ask::Name { .. } => panic!("not asked"),
                 }
                 if let Some(id) = asked.filter(|_| since.elapsed() > SILENCE * 3) {
                     let complete = false;

@@ -126,8 +126,13 @@ impl<'a> Take<'a> {
     }
 
     /// Everything that is left; a payload's own bound is the only one.
+    pub(crate) fn rest(&mut self) -> &'a [u8] {
+        std::mem::take(&mut self.0)
+    }
+
+    /// The same, as text.
     pub(crate) fn rest_as_text(&mut self) -> Result<String, WireError> {
-        let text = std::str::from_utf8(std::mem::take(&mut self.0));
+        let text = std::str::from_utf8(self.rest());
         text.map(str::to_owned)
             .map_err(|_| WireError::Malformed("text is not UTF-8"))
     }

@@ -13,6 +13,7 @@ mod codec;
 mod frame;
 mod local;
 mod peer;
+mod published;
 
 pub use codec::WireError;
 pub use frame::{FrameHeader, HEADER_BYTES, MAX_PAYLOAD, VERSION, read_frame};
@@ -20,4 +21,8 @@ pub use local::{MAX_RANGES, Reply, Request, StageRange};
 pub use peer::{
     Answer, Ask, BlockRun, Hello, MAX_BODY, MAX_CHECKSUMS, MAX_RUNS, PEER_VERSION, Preamble,
     peer_header,
+};
+pub use published::{
+    MAX_FILES, MAX_NAME, MAX_PUBLISHED_BYTES, NameAsk, NameRequest, PublishedFile, PublishedPart,
+    check_name,
 };

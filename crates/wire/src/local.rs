@@ -3,6 +3,7 @@
 use crate::WireError;
 use crate::codec::{Take, put_optional_text, put_text};
 use crate::frame::frame;
+use crate::published::{NameRequest, PublishedFile, put_files, take_files};
 
 /// Most ranges in one request; a larger one is sent in parts.
 pub const MAX_RANGES: usize = 100_000;
@@ -62,6 +63,8 @@ pub enum Request {
     },
     /// Are you there?
     Ping,
+    /// About published files.
+    Names(NameRequest),
 }
 
 /// From daemon to client.
@@ -83,6 +86,15 @@ pub enum Reply {
     Done,
     /// JSON text.
     Status(String),
+    /// What is published: the one asked for, or a part of the list, in order.
+    Published {
+        /// At most [`MAX_FILES`](crate::MAX_FILES).
+        files: Vec<PublishedFile>,
+        /// Where the one asked for lies on this node, if it does.
+        path: Option<String>,
+    },
+    /// Bytes of a published file.
+    Bytes(Vec<u8>),
     /// It went wrong.
     Failed {
         /// Position in `ErrorKind::ALL`.
@@ -151,6 +163,7 @@ impl Request {
                 put_optional_text(out, next.as_deref());
             }),
             Self::Ping => frame(0x07, |_| {}),
+            Self::Names(request) => request.encode(),
         }
     }
 
@@ -195,6 +208,9 @@ impl Request {
                 }
             }
             0x07 => Self::Ping,
+            _ if NameRequest::KINDS.contains(&kind) => {
+                Self::Names(NameRequest::take(kind, &mut from)?)
+            }
             _ => return Err(WireError::Kind(kind)),
         };
         from.end()?;
@@ -218,6 +234,11 @@ impl Reply {
             }),
             Self::Done => frame(0x83, |_| {}),
             Self::Status(json) => frame(0x84, |out| out.extend_from_slice(json.as_bytes())),
+            Self::Published { files, path } => frame(0x85, |out| {
+                put_files(out, files);
+                put_optional_text(out, path.as_deref());
+            }),
+            Self::Bytes(bytes) => frame(0x86, |out| out.extend_from_slice(bytes)),
             Self::Failed { kind, message } => frame(0xFF, |out| {
                 out.push(*kind);
                 put_text(out, message);
@@ -238,6 +259,11 @@ impl Reply {
             },
             0x83 => Self::Done,
             0x84 => Self::Status(from.rest_as_text()?),
+            0x85 => Self::Published {
+                files: take_files(&mut from)?,
+                path: from.optional_text()?,
+            },
+            0x86 => Self::Bytes(from.rest().to_vec()),
             0xFF => Self::Failed {
                 kind: from.u8()?,
                 message: from.text()?,

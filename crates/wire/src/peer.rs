@@ -9,6 +9,7 @@
 use crate::WireError;
 use crate::codec::{Take, put_optional_text, put_text};
 use crate::frame::{FrameHeader, HEADER_BYTES, frame_version};
+use crate::published::{NameAsk, PublishedFile, put_files, take_files};
 
 /// Version of the protocol between daemons. Both sides must have the same.
 pub const PEER_VERSION: u16 = 1;
@@ -168,6 +169,13 @@ pub enum Ask {
         /// Number of the ask.
         id: u64,
     },
+    /// About published files.
+    Name {
+        /// Number of the ask.
+        id: u64,
+        /// What.
+        ask: NameAsk,
+    },
 }
 
 /// From the side that was dialled.
@@ -202,6 +210,13 @@ pub enum Answer {
     Pong {
         /// Number of the ask.
         id: u64,
+    },
+    /// Published files.
+    Published {
+        /// Number of the ask.
+        id: u64,
+        /// At most [`MAX_FILES`](crate::MAX_FILES).
+        files: Vec<PublishedFile>,
     },
     /// It went wrong; nothing more comes.
     Failed {
@@ -255,6 +270,7 @@ impl Ask {
                 runs.iter().for_each(|run| run.put(out));
             }),
             Self::Ping { id } => peer_frame(0x43, *id, |_| {}),
+            Self::Name { id, ask } => peer_frame(ask.kind(), *id, |out| ask.put(out)),
         }
     }
 
@@ -263,7 +279,8 @@ impl Ask {
     /// # Errors
     /// [`WireError`] if it is not one whole message.
     pub fn decode(kind: u8, payload: &[u8]) -> Result<Self, WireError> {
-        if !(0x41..=0x43).contains(&kind) {
+        let is_of_names = NameAsk::KINDS.contains(&kind);
+        if !is_of_names && !(0x41..=0x43).contains(&kind) {
             return Err(WireError::Kind(kind));
         }
         let mut from = Take(payload);
@@ -288,7 +305,11 @@ impl Ask {
                     runs,
                 }
             }
-            _ => Self::Ping { id },
+            0x43 => Self::Ping { id },
+            _ => Self::Name {
+                id,
+                ask: NameAsk::take(kind, &mut from)?,
+            },
         };
         from.end()?;
         Ok(ask)
@@ -303,6 +324,7 @@ impl Answer {
             | Self::Blocks { id, .. }
             | Self::Ended { id, .. }
             | Self::Pong { id }
+            | Self::Published { id, .. }
             | Self::Failed { id, .. } => *id,
         }
     }
@@ -328,6 +350,7 @@ impl Answer {
                 peer_frame(0xC3, *id, |out| out.push(u8::from(*complete)))
             }
             Self::Pong { id } => peer_frame(0xC4, *id, |_| {}),
+            Self::Published { id, files } => peer_frame(0xC8, *id, |out| put_files(out, files)),
             Self::Failed { id, kind, message } => peer_frame(0xCF, *id, |out| {
                 out.push(*kind);
                 put_text(out, message);
@@ -340,7 +363,7 @@ impl Answer {
     /// # Errors
     /// [`WireError`] if it is not one whole message.
     pub fn decode(kind: u8, payload: &[u8]) -> Result<Self, WireError> {
-        if !matches!(kind, 0xC1..=0xC4 | 0xCF) {
+        if !matches!(kind, 0xC1..=0xC4 | 0xC8 | 0xCF) {
             return Err(WireError::Kind(kind));
         }
         let mut from = Take(payload);
@@ -353,6 +376,10 @@ impl Answer {
                 complete: from.flag()?,
             },
             0xC4 => Self::Pong { id },
+            0xC8 => Self::Published {
+                id,
+                files: take_files(&mut from)?,
+            },
             _ => Self::Failed {
                 id,
                 kind: from.u8()?,

@@ -53,6 +53,36 @@ fn owners_are_frozen_as_placement_1() {
     assert_eq!(placement.order(last), GOLDEN_ORDER);
 }
 
+#[test]
+fn keepers_are_frozen_as_placement_1() {
+    let keepers = |name: &str| keepers_of_name(name, &nodes(5)).unwrap();
+    assert_eq!(
+        [keepers("a"), keepers("step 1/é")],
+        GOLDEN_KEEPERS,
+        "daemons of two versions would look for names in other places: raise the version of the \
+         protocol between them"
+    );
+    let mut members = nodes(5);
+    members.reverse();
+    let reversed = keepers_of_name("a", &members).unwrap().into_iter();
+    assert!(reversed.eq(keepers("a").into_iter().map(|keeper| 4 - keeper)));
+    assert_eq!(keepers_of_name("a", &[]), Err(PlacementError::NoMembers));
+}
+
+#[test]
+fn names_are_kept_by_all_members_alike() {
+    let members = nodes(8);
+    let mut kept = [0; 8];
+    for name in 0..8000 {
+        kept[keepers_of_name(&format!("step {name}"), &members).unwrap()[0]] += 1;
+    }
+    assert!(
+        kept.iter().all(|kept| (800..1200).contains(kept)),
+        "{kept:?}"
+    );
+}
+
+const GOLDEN_KEEPERS: [[usize; 5]; 2] = [[2, 0, 4, 1, 3], [0, 2, 3, 4, 1]];
 const GOLDEN: [u16; 10] = [2, 2, 4, 0, 2, 0, 0, 4, 4, 3];
 const GOLDEN_WEIGHTED: [u16; 12] = [1, 2, 1, 1, 2, 2, 1, 0, 0, 0, 1, 1];
 const GOLDEN_ORDER: [usize; 5] = [3, 2, 1, 0, 4];
@@ -189,7 +219,8 @@ proptest! {
         let mut fewer = members.clone();
         let gone = fewer.remove(gone.index(members.len()));
         let rank = |members: &[Member]| {
-            let ranked = placed(8, members).ranked(region(number)).into_iter();
+            let placement = placed(8, members);
+            let ranked = ranked(&placement.seeds, &placement.key(region(number))).into_iter();
             ranked.map(|member| members[member].name.clone()).collect::<Vec<_>>()
         };
         let mut without = rank(&members);

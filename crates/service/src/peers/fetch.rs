@@ -1,16 +1,16 @@
 //! Asks owners for what is absent: one request for each owner, all in flight at once.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use forebay_cache::{Cache, Claim, Delivered, Job};
 use forebay_dataset::{ErrorKind, REGION_BYTES, Region};
-use forebay_transport::{Arrivals, Arrived, Call, Ended, LinkState, Outcome};
+use forebay_transport::{Arrivals, Arrived, Ended, LinkState, Outcome};
 use forebay_wire::{Ask, BlockRun, MAX_RUNS};
 
-use super::{Owners, Peer};
+use super::{Asking, Owners, Peer};
 use crate::origins::OriginReads;
 use crate::stage::OpenDataset;
 
@@ -32,7 +32,7 @@ struct Want {
 struct Asked {
     member: usize,
     wants: Vec<Want>,
-    call: Call,
+    call: Asking,
     since: Instant,
     is_open: bool,
     is_hedged: bool,
@@ -76,26 +76,44 @@ impl Owners {
         deadline: Instant,
         other_path: Option<&dyn OtherPath>,
     ) -> OriginReads {
-        let began = Instant::now();
+        let mut fetch = self.begin(cache, open, jobs, deadline, other_path.is_some());
+        while let Some(wake) = fetch.wake_at() {
+            let left = wake.saturating_duration_since(self.peers.clock.now());
+            match (fetch.ends.1.recv_timeout(left), other_path) {
+                (Ok(ended), _) => fetch.ended(ended),
+                (Err(_), Some(other_path)) => fetch.begin_hedges(other_path),
+                (Err(_), None) => {}
+            }
+        }
+        fetch.came()
+    }
+
+    /// Asks the owners. The caller takes how asks end from [`Fetch::ends`] to [`Fetch::ended`], and
+    /// looks for late ones when [`Fetch::wake_at`] says, until that says that all is over.
+    pub(crate) fn begin(
+        &self,
+        cache: &Arc<Cache>,
+        open: &OpenDataset,
+        jobs: &[Job],
+        deadline: Instant,
+        hedges: bool,
+    ) -> Fetch {
+        let began = self.peers.clock.now();
         let left = deadline.saturating_duration_since(began);
         let mut fetch = Fetch {
-            owners: self,
-            cache,
-            open,
+            owners: self.clone(),
+            cache: cache.clone(),
+            open: open.clone(),
+            began,
             until: began + left / 2,
-            other_path,
+            hedges,
             ends: mpsc::channel(),
             asked: Vec::new(),
             landed_bytes: Arc::default(),
         };
-        fetch.ask(self.wants(open, jobs, fetch.until));
-        while !fetch.asked.is_empty() && Instant::now() < fetch.until {
-            fetch.wait();
-        }
-        OriginReads {
-            took: began.elapsed(),
-            bytes: fetch.landed_bytes.load(Ordering::Relaxed),
-        }
+        let wants = self.wants(open, jobs, fetch.until);
+        fetch.ask(wants);
+        fetch
     }
 
     /// The jobs that are another's first of all, cut where owners change.
@@ -145,34 +163,62 @@ impl Owners {
         let Some(peer) = self.peers.peer(member) else {
             return false;
         };
-        match peer.caller.state() {
+        match peer.way.state() {
             LinkState::Up => true,
             LinkState::Connecting => {
-                let first = Instant::now() + FIRST_REACH;
-                peer.caller.wait_for_first(first.min(until))
+                let first = self.peers.clock.now() + FIRST_REACH;
+                peer.way.wait_for_first(first.min(until))
             }
             LinkState::Down { .. } => false,
         }
     }
 }
 
-/// One request of a client, at work.
-struct Fetch<'a> {
-    owners: &'a Owners,
-    cache: &'a Arc<Cache>,
-    open: &'a OpenDataset,
+/// One request of a client, at work. It waits for nothing: who drives it does.
+pub(crate) struct Fetch {
+    owners: Owners,
+    cache: Arc<Cache>,
+    open: OpenDataset,
+    began: Instant,
     until: Instant,
-    other_path: Option<&'a dyn OtherPath>,
-    ends: (mpsc::Sender<Ended>, mpsc::Receiver<Ended>),
+    /// Whether what is late is begun on another path too.
+    hedges: bool,
+    pub(crate) ends: (mpsc::Sender<Ended>, mpsc::Receiver<Ended>),
     asked: Vec<Asked>,
     landed_bytes: Arc<AtomicU64>,
 }
 
-impl Fetch<'_> {
+impl Fetch {
+    /// When to look for late asks; `None` once there is nothing to wait for, or no time left.
+    pub(crate) fn wake_at(&self) -> Option<Instant> {
+        if self.asked.is_empty() || self.now() >= self.until {
+            return None;
+        }
+        let mut wake = self.until;
+        for asked in self.asked.iter().filter(|asked| self.may_hedge(asked)) {
+            if let Some(late) = self.late_at(asked) {
+                wake = wake.min(late);
+            }
+        }
+        Some(wake)
+    }
+
+    /// What came, and how long it took.
+    pub(crate) fn came(&self) -> OriginReads {
+        OriginReads {
+            took: self.now().saturating_duration_since(self.began),
+            bytes: self.landed_bytes.load(Ordering::Relaxed),
+        }
+    }
+
+    fn now(&self) -> Instant {
+        self.owners.peers.clock.now()
+    }
+
     /// Asks the next member of each want.
     fn ask(&mut self, wants: Vec<Want>) {
         let generation = self.open.dataset.index().generation();
-        let mut by_member: HashMap<usize, Vec<Want>> = HashMap::new();
+        let mut by_member: BTreeMap<usize, Vec<Want>> = BTreeMap::new();
         for mut want in wants {
             let is_refused = |member: &usize| self.owners.peers.is_refused(*member, generation);
             let next = std::iter::from_fn(|| want.order.pop()).find(|member| !is_refused(member));
@@ -190,7 +236,8 @@ impl Fetch<'_> {
     }
 
     fn ask_member(&mut self, member: usize, wants: Vec<Want>) {
-        let Some(peer) = self.owners.peers.peer(member) else {
+        let peers = self.owners.peers.clone();
+        let Some(peer) = peers.peer(member) else {
             return;
         };
         let mut claims = Vec::new();
@@ -210,7 +257,7 @@ impl Fetch<'_> {
         if runs.is_empty() {
             return;
         }
-        let left = self.until.saturating_duration_since(Instant::now());
+        let left = self.until.saturating_duration_since(self.now());
         let deadline_ms = u32::try_from(left.as_millis()).unwrap_or(u32::MAX);
         let generation = self.open.dataset.index().generation();
         let fetch = |id| Ask::Fetch {
@@ -223,20 +270,20 @@ impl Fetch<'_> {
             claims,
             landed_bytes: self.landed_bytes.clone(),
         });
-        match peer.caller.call(fetch, Some(claims), &self.ends.0) {
+        match peer.way.call(Box::new(fetch), Some(claims), &self.ends.0) {
             Some(call) => self.note(peer, member, wants, call, false),
             // Lost meanwhile.
             None => self.ask(wants),
         }
     }
 
-    fn note(&mut self, peer: &Peer, member: usize, wants: Vec<Want>, call: Call, is_open: bool) {
+    fn note(&mut self, peer: &Peer, member: usize, wants: Vec<Want>, call: Asking, is_open: bool) {
         peer.asks.fetch_add(1, Ordering::Relaxed);
         self.asked.push(Asked {
             member,
             wants,
             call,
-            since: Instant::now(),
+            since: self.now(),
             is_open,
             is_hedged: false,
         });
@@ -260,23 +307,8 @@ impl Fetch<'_> {
         claim.pieces().iter().filter_map(run).collect()
     }
 
-    /// Waits for the end of some request, or until one is late.
-    fn wait(&mut self) {
-        let mut until = self.until;
-        for asked in self.asked.iter().filter(|asked| self.may_hedge(asked)) {
-            if let Some(late) = self.late_at(asked) {
-                until = until.min(late);
-            }
-        }
-        let left = until.saturating_duration_since(Instant::now());
-        match self.ends.1.recv_timeout(left) {
-            Ok(ended) => self.ended(ended),
-            Err(_) => self.begin_hedges(),
-        }
-    }
-
     fn may_hedge(&self, asked: &Asked) -> bool {
-        self.other_path.is_some() && !asked.is_hedged && !asked.is_open
+        self.hedges && !asked.is_hedged && !asked.is_open
     }
 
     fn late_at(&self, asked: &Asked) -> Option<Instant> {
@@ -284,36 +316,41 @@ impl Fetch<'_> {
         Some(asked.since + peer.pace.late_after()?)
     }
 
-    fn begin_hedges(&mut self) {
-        let now = Instant::now();
-        let Some(other_path) = self.other_path else {
-            return;
-        };
+    /// Begins what is late on another path too.
+    pub(crate) fn begin_hedges(&mut self, other_path: &dyn OtherPath) {
+        let now = self.now();
         for at in 0..self.asked.len() {
             let asked = &self.asked[at];
             if !self.may_hedge(asked) || self.late_at(asked).is_none_or(|late| now < late) {
                 continue;
             }
             let jobs = asked.wants.iter().map(|want| want.job.clone()).collect();
-            other_path.begin(self.open, jobs, asked.call.id(), &self.ends.0);
+            other_path.begin(&self.open, jobs, asked.call.id(), &self.ends.0);
             self.asked[at].is_hedged = true;
         }
     }
 
-    fn ended(&mut self, ended: Ended) {
+    /// Takes to account how an ask ended.
+    pub(crate) fn ended(&mut self, ended: Ended) {
         // One that was hedged may end twice.
         let Some(at) = (self.asked.iter()).position(|asked| asked.call.id() == ended.id) else {
             return;
         };
         let asked = self.asked.swap_remove(at);
-        let Some(peer) = self.owners.peers.peer(asked.member) else {
+        let peers = self.owners.peers.clone();
+        let Some(peer) = peers.peer(asked.member) else {
             return;
         };
         match ended.outcome {
             Outcome::Done { .. } if asked.is_open => {
                 self.ask_member(asked.member, asked.wants);
             }
-            Outcome::Done { .. } => peer.pace.note(asked.since.elapsed()),
+            Outcome::Done { .. } => {
+                let took = self.now().saturating_duration_since(asked.since);
+                peer.pace.note(took);
+            }
+            // An answer to another question: no blocks come.
+            Outcome::Published(_) => self.ask(asked.wants),
             Outcome::Failed { kind, .. } => {
                 let is_unknown =
                     ErrorKind::ALL.get(usize::from(kind)) == Some(&ErrorKind::NotFound);
@@ -341,7 +378,7 @@ impl Fetch<'_> {
             index: index.path().display().to_string(),
             root: Some(self.owners.root.display().to_string()),
         };
-        match peer.caller.call(open, None, &self.ends.0) {
+        match peer.way.call(Box::new(open), None, &self.ends.0) {
             Some(call) => self.note(peer, asked.member, asked.wants, call, true),
             None => self.ask(asked.wants),
         }

@@ -9,28 +9,35 @@
 
 mod fetch;
 mod serve;
+mod way;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use forebay_cache::Ownership;
-use forebay_dataset::{Placement, Region, ShardIndex, hash_of_members};
+use forebay_dataset::{Member, Placement, Region, ShardIndex, hash_of_members};
 use forebay_origin::IndexFile;
-use forebay_transport::{Caller, CallerPlan, LinkState, Secret};
-use forebay_wire::Hello;
+use forebay_transport::{Arrivals, Caller, CallerPlan, Ended, LinkState, Secret};
+use forebay_wire::{Ask, Hello};
 use serde_json::{Value, json};
 
+use crate::clock::Clock;
 use crate::pace::Pace;
 use crate::settings::PeersPlan;
 use crate::stage::OpenDataset;
 
+#[cfg(test)]
+pub(crate) use fetch::Fetch;
 pub(crate) use fetch::OtherPath;
-pub(crate) use serve::Serving;
+#[cfg(test)]
+pub(crate) use serve::{AnswerTo, Wanted};
+pub(crate) use serve::{Serving, later as answer_later};
+pub(crate) use way::{Asking, Way};
 
 /// Data sets that members may have opened here, at most.
 const MOST_SERVED: usize = 1024;
@@ -41,6 +48,7 @@ const REFUSED: Duration = Duration::from_secs(1);
 pub(crate) struct Peers {
     plan: PeersPlan,
     secret: Secret,
+    clock: Clock,
     /// By member; `None` for this node itself.
     peers: Vec<Option<Peer>>,
     placements: Mutex<HashMap<u128, Arc<Placement>>>,
@@ -49,7 +57,7 @@ pub(crate) struct Peers {
 }
 
 struct Peer {
-    caller: Caller,
+    way: Box<dyn Way>,
     /// How long its answers take.
     pace: Pace,
     asks: AtomicU64,
@@ -72,11 +80,7 @@ impl Peers {
             if member == plan.me {
                 return Ok(None);
             }
-            let hello = Hello {
-                from: plan.name().to_owned(),
-                to: name.to_owned(),
-                members: hash_of_members(&plan.members),
-            };
+            let hello = hello(&plan, name);
             let caller = Caller::start(CallerPlan {
                 address: name.to_owned(),
                 hello,
@@ -84,23 +88,65 @@ impl Peers {
                 socket: plan.socket,
                 silence: plan.silence,
             })?;
-            Ok(Some(Peer {
-                caller,
-                pace: Pace::default(),
-                asks: AtomicU64::new(0),
-                lost: AtomicU64::new(0),
-            }))
+            Ok(Some(Box::new(caller) as Box<dyn Way>))
         };
         let names = plan.members.iter().map(|member| member.name.as_str());
-        let peers = names.enumerate().map(start).collect::<io::Result<_>>()?;
-        Ok(Arc::new(Self {
+        let ways = names.enumerate().map(start).collect::<io::Result<_>>()?;
+        Ok(Self::over(plan, secret, ways, Clock::default()))
+    }
+
+    /// Members that are reached in these ways; `None` for this node itself.
+    pub(crate) fn over(
+        plan: PeersPlan,
+        secret: Secret,
+        ways: Vec<Option<Box<dyn Way>>>,
+        clock: Clock,
+    ) -> Arc<Self> {
+        let peer = |way| Peer {
+            way,
+            pace: Pace::default(),
+            asks: AtomicU64::new(0),
+            lost: AtomicU64::new(0),
+        };
+        Arc::new(Self {
             plan,
             secret,
-            peers,
+            clock,
+            peers: ways.into_iter().map(|way| way.map(peer)).collect(),
             placements: Mutex::default(),
             served: Mutex::default(),
             refused: Mutex::default(),
-        }))
+        })
+    }
+
+    /// What this member says to one of this name.
+    #[cfg(test)]
+    pub(crate) fn hello(&self, to: &str) -> Hello {
+        hello(&self.plan, to)
+    }
+
+    /// As if each member had taken so long again and again.
+    #[cfg(test)]
+    pub(crate) fn know_pace(&self, took: Duration) {
+        for peer in self.peers.iter().flatten() {
+            (0..64).for_each(|_| peer.pace.note(took));
+        }
+    }
+
+    /// Why one that dials may not come, if it may not.
+    pub(crate) fn admits(&self, hello: &Hello) -> Result<(), String> {
+        let plan = &self.plan;
+        if hello.to != plan.name() {
+            let me = plan.name();
+            return Err(format!("this is member `{me}`, not `{}`", hello.to));
+        }
+        if self.member(&hello.from).is_none() {
+            return Err(format!("`{}` is no member of this job", hello.from));
+        }
+        if hello.members != hash_of_members(&plan.members) {
+            return Err("the list of members is another one here".to_owned());
+        }
+        Ok(())
     }
 
     /// The owners of a data set's regions. `None` if it cannot be placed: then every node reads it
@@ -151,13 +197,79 @@ impl Peers {
 
     fn is_refused(&self, member: usize, generation: u128) -> bool {
         let refused = lock(&self.refused).get(&(member, generation)).copied();
-        refused.is_some_and(|since| since.elapsed() < REFUSED)
+        refused.is_some_and(|since| self.is_fresh(since))
     }
 
     fn refuse(&self, member: usize, generation: u128) {
         let mut refused = lock(&self.refused);
-        refused.retain(|_, since| since.elapsed() < REFUSED);
-        refused.insert((member, generation), Instant::now());
+        refused.retain(|_, since| self.is_fresh(*since));
+        refused.insert((member, generation), self.clock.now());
+    }
+
+    fn is_fresh(&self, refused: Instant) -> bool {
+        self.clock.now().saturating_duration_since(refused) < REFUSED
+    }
+
+    /// A number that tells this job from others.
+    pub(crate) fn job(&self) -> u64 {
+        self.secret.job()
+    }
+
+    /// Name of this node.
+    pub(crate) fn name(&self) -> &str {
+        self.plan.name()
+    }
+
+    /// Which member this node is.
+    pub(crate) fn me(&self) -> usize {
+        self.plan.me
+    }
+
+    /// All members.
+    pub(crate) fn members(&self) -> &[Member] {
+        &self.plan.members
+    }
+
+    /// The member of this name.
+    pub(crate) fn member(&self, name: &str) -> Option<usize> {
+        let mut members = self.plan.members.iter();
+        members.position(|member| member.name == name)
+    }
+
+    /// Sends an ask to a member; `None` if that cannot be asked now, or is this node.
+    pub(crate) fn call(
+        &self,
+        member: usize,
+        ask: impl FnOnce(u64) -> Ask,
+        arrivals: Option<Arc<dyn Arrivals>>,
+        done: &mpsc::Sender<Ended>,
+    ) -> Option<Asking> {
+        let way = &self.peer(member)?.way;
+        way.call(Box::new(ask), arrivals, done)
+    }
+
+    /// True if a member can be asked now.
+    pub(crate) fn is_up(&self, member: usize) -> bool {
+        let peer = self.peer(member);
+        peer.is_some_and(|peer| peer.way.state() == LinkState::Up)
+    }
+
+    /// How often the link to a member came up.
+    pub(crate) fn links(&self, member: usize) -> u64 {
+        self.peer(member).map_or(0, |peer| peer.way.links())
+    }
+
+    /// Waits for a member that is just being dialled for the first time.
+    pub(crate) fn wait_for_first(&self, member: usize, deadline: Instant) {
+        if let Some(peer) = self.peer(member) {
+            peer.way.wait_for_first(deadline);
+        }
+    }
+
+    /// Waits until a member can be asked. False if it cannot by `deadline`.
+    pub(crate) fn wait_until_up(&self, member: usize, deadline: Instant) -> bool {
+        let peer = self.peer(member);
+        peer.is_some_and(|peer| peer.way.wait_until_up(deadline))
     }
 
     /// How it stands with each member. `docs/METRICS.md` describes it.
@@ -167,7 +279,7 @@ impl Peers {
             let Some(peer) = peer else {
                 return json!({ "name": name, "state": "this node" });
             };
-            let (state, reason) = match peer.caller.state() {
+            let (state, reason) = match peer.way.state() {
                 LinkState::Connecting => ("connecting", None),
                 LinkState::Up => ("up", None),
                 LinkState::Down { reason } => ("down", Some(reason)),
@@ -178,8 +290,8 @@ impl Peers {
                 "reason": reason,
                 "asks": peer.asks.load(Ordering::Relaxed),
                 "lost_asks": peer.lost.load(Ordering::Relaxed),
-                "in_flight": peer.caller.in_flight(),
-                "received_bytes": peer.caller.received_bytes(),
+                "in_flight": peer.way.in_flight(),
+                "received_bytes": peer.way.received_bytes(),
             })
         };
         self.peers.iter().enumerate().map(of).collect()
@@ -199,6 +311,15 @@ impl fmt::Debug for Peers {
         f.debug_struct("Peers")
             .field("plan", &self.plan)
             .finish_non_exhaustive()
+    }
+}
+
+/// What this member says to one of this name.
+fn hello(plan: &PeersPlan, to: &str) -> Hello {
+    Hello {
+        from: plan.name().to_owned(),
+        to: to.to_owned(),
+        members: hash_of_members(&plan.members),
     }
 }
 

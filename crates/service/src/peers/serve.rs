@@ -1,5 +1,6 @@
 //! Answers the other members: what they ask for is filled from the origin and sent as it lies.
 
+use std::fs::File;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
@@ -7,16 +8,17 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use forebay_cache::{Job, Lent, jobs};
-use forebay_dataset::{ByteRange, ErrorKind, Fingerprint, ShardIndex, hash_of_members};
+use forebay_cache::{Cache, Job, Lent, jobs};
+use forebay_dataset::{ByteRange, ErrorKind, Fingerprint, ShardIndex};
 use forebay_transport::{LinkError, LinkReader, LinkWriter, Listening, accept};
-use forebay_wire::{Answer, Ask, BlockRun, Hello};
+use forebay_wire::{Answer, Ask, BlockRun};
 
 use super::{Peers, lock};
 use crate::daemon::Node;
 use crate::link::{Refusal, open_dataset};
+use crate::names::answer_member;
 use crate::pool::{Class, Pool};
-use crate::stage::OpenDataset;
+use crate::stage::{OpenDataset, Readers};
 
 /// Requests that may wait for the origin at one time, for all members together.
 const THREADS: usize = 32;
@@ -82,6 +84,12 @@ impl Serving {
         }
     }
 
+    /// Runs something that may have to wait for a member on another thread; false if too much waits
+    /// already.
+    pub(crate) fn submit(&self, task: impl FnOnce() + Send + 'static) -> bool {
+        self.pool.submit(Class::Demand, task)
+    }
+
     fn add(&self, writer: &Arc<LinkWriter>) {
         let mut writers = lock(&self.writers);
         writers.retain(|writer| writer.strong_count() > 0);
@@ -123,27 +131,13 @@ fn serve_member(
     stream: std::net::TcpStream,
 ) -> Result<(), LinkError> {
     let plan = &peers.plan;
-    let known = |hello: &Hello| {
-        if hello.to != plan.name() {
-            let me = plan.name();
-            return Err(format!("this is member `{me}`, not `{}`", hello.to));
-        }
-        let mut names = plan.members.iter().map(|member| &member.name);
-        if !names.any(|name| *name == hello.from) {
-            return Err(format!("`{}` is no member of this job", hello.from));
-        }
-        if hello.members != hash_of_members(&plan.members) {
-            return Err("the list of members is another one here".to_owned());
-        }
-        Ok(())
-    };
     let proved = accept(
         stream,
         &peers.secret,
         plan.socket,
         plan.silence,
         PROOF,
-        known,
+        |hello| peers.admits(hello),
     )?;
     let (_, mut reader, writer) = proved;
     let writer = Arc::new(writer);
@@ -171,6 +165,7 @@ fn answer_all(
             return Ok(());
         };
         match Ask::decode(kind, payload)? {
+            Ask::Name { id, ask } => answer_member(node, writer, id, ask)?,
             Ask::Ping { id } => writer.send(&Answer::Pong { id }.encode())?,
             Ask::Open {
                 id,
@@ -214,26 +209,26 @@ fn answer_fetch(
     wanted: Wanted,
     deadline: Instant,
 ) -> io::Result<()> {
-    if wanted.is_resident(node) {
-        return wanted.send(node, writer, id);
+    if wanted.is_resident(node.readers.cache()) {
+        return wanted.send(node.readers.cache(), &**writer, id);
     }
     let (filler, answering) = (node.clone(), writer.clone());
     later(node, writer, id, move || {
-        match wanted.fill(&filler, deadline) {
-            Ok(()) => wanted.send(&filler, &answering, id),
+        match wanted.fill(&filler.readers, deadline) {
+            Ok(()) => wanted.send(filler.readers.cache(), &*answering, id),
             Err(refusal) => answering.send(&refusal.into_answer(id).encode()),
         }
     })
 }
 
 /// Answers on another thread, so that the link's own can go on; refuses if too much waits already.
-fn later(
+pub(crate) fn later(
     node: &Node,
     writer: &LinkWriter,
     id: u64,
     answer: impl FnOnce() -> io::Result<()> + Send + 'static,
 ) -> io::Result<()> {
-    let accepted = node.serving.pool.submit(Class::Demand, move || {
+    let accepted = node.serving.submit(move || {
         // The link is closed then, and its thread ends.
         let _ = answer();
     });
@@ -285,14 +280,38 @@ fn open_exported(
     Ok(())
 }
 
+/// Where an answer goes: a link of the transport, or a simulated one.
+pub(crate) trait AnswerTo {
+    /// Sends a frame.
+    fn send(&self, frame: &[u8]) -> io::Result<()>;
+
+    /// Sends a frame, and bytes of a file after it.
+    fn send_file(&self, frame: &[u8], file: &File, offset: u64, len: u64) -> io::Result<()>;
+}
+
+impl AnswerTo for LinkWriter {
+    fn send(&self, frame: &[u8]) -> io::Result<()> {
+        Self::send(self, frame)
+    }
+
+    fn send_file(&self, frame: &[u8], file: &File, offset: u64, len: u64) -> io::Result<()> {
+        Self::send_file(self, frame, file, offset, len)
+    }
+}
+
 /// Blocks that a member wants, all of a data set that is open here.
-struct Wanted {
+pub(crate) struct Wanted {
     open: OpenDataset,
     runs: Vec<(ShardIndex, Range<u64>)>,
 }
 
 impl Wanted {
-    fn check(peers: &Peers, generation: u128, runs: Vec<BlockRun>) -> Result<Self, Refusal> {
+    /// Checks what a member asks for.
+    pub(crate) fn check(
+        peers: &Peers,
+        generation: u128,
+        runs: Vec<BlockRun>,
+    ) -> Result<Self, Refusal> {
         let open = peers.offered(generation).ok_or_else(|| {
             let message = format!("data set {generation:032x} is not open here");
             Refusal::new(ErrorKind::NotFound, message)
@@ -310,41 +329,39 @@ impl Wanted {
         })
     }
 
-    fn is_resident(&self, node: &Node) -> bool {
-        let cache = node.readers.cache();
+    /// True if all of it can be sent now.
+    pub(crate) fn is_resident(&self, cache: &Cache) -> bool {
         self.ranges()
             .all(|(shard, range)| cache.is_resident(&self.open.dataset, shard, range))
     }
 
-    fn fill(&self, node: &Node, deadline: Instant) -> Result<(), Refusal> {
+    /// Makes it resident, as far as there is room.
+    pub(crate) fn fill(&self, readers: &Readers, deadline: Instant) -> Result<(), Refusal> {
         let ranges: Vec<_> = self.ranges().collect();
         let jobs: Vec<Job> = jobs(&ranges, self.open.dataset.index().block_size());
-        let staged = node.readers.stage(&self.open, jobs, deadline);
+        let staged = readers.stage(&self.open, jobs, deadline);
         // What there is no room for is missing from the answer.
         staged.map_err(|error| Refusal::of(error.kind(), &error))?;
         Ok(())
     }
 
     /// The device did not give what the map promised: the next who asks must not meet it again.
-    fn distrust(&self, node: &Node, shard: ShardIndex, lent: &Lent, error: &io::Error) {
+    fn distrust(&self, cache: &Cache, shard: ShardIndex, lent: &Lent, error: &io::Error) {
         let is_devices = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
         if let Some(range) = ByteRange::new(lent.offset(), lent.len())
             .ok()
             .filter(|_| is_devices)
         {
-            let _ = node
-                .readers
-                .cache()
-                .distrust(&self.open.dataset, shard, range);
+            let _ = cache.distrust(&self.open.dataset, shard, range);
         }
     }
 
-    fn send(&self, node: &Node, writer: &LinkWriter, id: u64) -> io::Result<()> {
+    /// Sends what is resident of it.
+    pub(crate) fn send(&self, cache: &Cache, writer: &dyn AnswerTo, id: u64) -> io::Result<()> {
         let mut complete = true;
         for (shard, blocks) in &self.runs {
             let mut at = blocks.start;
             while at < blocks.end {
-                let cache = node.readers.cache();
                 let lent = cache.lend(&self.open.dataset, *shard, &(at..blocks.end), FRAME_BYTES);
                 let Ok(Some(lent)) = lent else {
                     complete = false;
@@ -360,7 +377,7 @@ impl Wanted {
                 };
                 let sent =
                     writer.send_file(&blocks.encode(), lent.file(), lent.offset(), lent.len());
-                sent.inspect_err(|error| self.distrust(node, *shard, &lent, error))?;
+                sent.inspect_err(|error| self.distrust(cache, *shard, &lent, error))?;
                 at += lent.checksums().len() as u64;
             }
         }

@@ -317,6 +317,14 @@ pub(crate) fn refusal(reply: Option<Reply>) -> (ErrorKind, String) {
     }
 }
 
+/// An address that is free now, on a loopback network of this process's own.
+pub(crate) fn free_address(node: usize) -> String {
+    let [_, _, high, low] = std::process::id().to_be_bytes();
+    let listening =
+        std::net::TcpListener::bind(format!("127.{high}.{low}.{}:0", node + 1)).unwrap();
+    listening.local_addr().unwrap().to_string()
+}
+
 /// Waits until `true`, up to [`PATIENCE`].
 pub(crate) fn eventually(what: &str, mut is: impl FnMut() -> bool) {
     let end = Instant::now() + PATIENCE;

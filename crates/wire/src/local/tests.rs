@@ -1,4 +1,5 @@
 use super::*;
+use crate::published::tests::{files, name_request};
 use crate::{FrameHeader, HEADER_BYTES, MAX_PAYLOAD};
 use proptest::prelude::*;
 
@@ -33,6 +34,7 @@ fn request() -> impl Strategy<Value = Request> {
         Just(Request::Status),
         Just(Request::Stop),
         Just(Request::Ping),
+        name_request().prop_map(Request::Names),
         (any::<u32>(), ".{0,40}", proptest::option::of(".{0,40}")).prop_map(
             |(dataset, plan, next)| Request::Follow {
                 dataset,
@@ -52,6 +54,9 @@ fn reply() -> impl Strategy<Value = Reply> {
         }),
         Just(Reply::Done),
         ".{0,40}".prop_map(Reply::Status),
+        (files(), proptest::option::of(".{0,40}"))
+            .prop_map(|(files, path)| Reply::Published { files, path }),
+        proptest::collection::vec(any::<u8>(), 0..100).prop_map(Reply::Bytes),
         (any::<u8>(), ".{0,40}").prop_map(|(kind, message)| Reply::Failed { kind, message }),
     ]
 }

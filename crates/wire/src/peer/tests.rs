@@ -1,4 +1,5 @@
 use super::*;
+use crate::published::tests::{files, name_ask};
 use proptest::prelude::*;
 
 fn run() -> impl Strategy<Value = BlockRun> {
@@ -34,6 +35,7 @@ fn ask() -> impl Strategy<Value = Ask> {
             }
         ),
         any::<u64>().prop_map(|id| Ask::Ping { id }),
+        (any::<u64>(), name_ask()).prop_map(|(id, ask)| Ask::Name { id, ask }),
     ]
 }
 
@@ -57,6 +59,7 @@ fn answer() -> impl Strategy<Value = Answer> {
         }),
         (any::<u64>(), any::<bool>()).prop_map(|(id, complete)| Answer::Ended { id, complete }),
         any::<u64>().prop_map(|id| Answer::Pong { id }),
+        (any::<u64>(), files()).prop_map(|(id, files)| Answer::Published { id, files }),
         (any::<u64>(), any::<u8>(), ".{0,40}").prop_map(|(id, kind, message)| Answer::Failed {
             id,
             kind,
