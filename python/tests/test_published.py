@@ -24,13 +24,6 @@ from forebay._command import find_command
 
 
 @pytest.fixture
-def node(tmp_path: Path) -> Iterator[Node]:
-    made = Node(tmp_path / "cache")
-    yield made
-    made.stop()
-
-
-@pytest.fixture
 def pair(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Node]]:
     """Two nodes of one job."""
     monkeypatch.setenv("FOREBAY_SECRET", "a secret of this test alone")

@@ -21,6 +21,8 @@ mod pace;
 mod peers;
 mod pool;
 mod settings;
+#[cfg(test)]
+mod simulation;
 mod stage;
 mod stager;
 mod status;
