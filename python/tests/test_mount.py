@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -451,17 +452,19 @@ def test_a_manifest_that_is_kept_is_used_again(
     assert (third.root / "later").read_text() == "not in the manifest"
 
 
-def test_permissions_hold_for_other_users(origin: Path, mounts: MakeMount) -> None:
-    mounted = mounts(origin, "--allow-other")
-    os.chmod(mounted.root.parent, 0o755)
+def test_permissions_hold_for_other_users(origin: Path, node: Node) -> None:
     script = (
         "import os, sys\nos.setgid(65534); os.setuid(65534)\n"
         "print(len(open(sys.argv[1] + '/small.bin', 'rb').read()))\n"
         "try:\n    open(sys.argv[1] + '/secret')\n"
         "except PermissionError:\n    print('refused')\n"
     )
-    for folder in mounted.root.parents:
-        if not folder.stat().st_mode & 0o001:
-            pytest.skip(f"`{folder}` lets no other user in")
-    found = output([sys.executable, "-c", script, mounted.root], Path("/"))
+    # The folders of tests are for their user alone.
+    with tempfile.TemporaryDirectory() as folder:
+        os.chmod(folder, 0o755)
+        mounted = Mounted.make(origin, Path(folder) / "mount", node.cache, "--allow-other")
+        try:
+            found = output([sys.executable, "-c", script, mounted.root], Path("/"))
+        finally:
+            mounted.end()
     assert found == b"300000\nrefused\n"
