@@ -63,7 +63,7 @@ pub struct Mounted {
 /// Those of [`check_mount_point`], [`MountError::Mount`], [`MountError::Start`].
 pub fn mount(
     settings: &MountSettings,
-    face: impl Filesystem + Send + 'static,
+    face: impl Filesystem + 'static,
     stop: impl Fn() + Send + 'static,
 ) -> Result<Mounted> {
     let mount_point = check_mount_point(settings)?;
