@@ -28,6 +28,7 @@ from bench import (
     row,
     small_sample,
     stager_cpu,
+    suite,
     warm_batch,
     warm_sample,
     warm_view_sum,
@@ -60,6 +61,7 @@ ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "flatten_lzf": hdf5.measure_flatten,
     "preload": preloaded.measure_calls,
     "preload_epoch": preloaded.measure_epoch,
+    "suite": suite.measure,
 }
 
 

@@ -27,6 +27,7 @@ MAY_USE = {
     "emulate": ["fuse"],
     "mount": ["client", "dataset", "fuse", "indexer", "origin", "residency"],
     "sweep": ["analysis"],
+    "bench": ["analysis", "members"],
     "origin": ["dataset"],
     "residency": ["dataset"],
     "objects": ["dataset", "origin"],
@@ -38,8 +39,8 @@ MAY_USE = {
     "capi": ["client", "dataset"],
     "python": ["client", "dataset", "indexer", "origin", "residency", "wire"],
     "cli": [
-        "analysis", "cache", "client", "darshan", "dataset", "emulate", "indexer", "members", "mount",
-        "objects", "origin", "residency", "service", "sweep", "wire",
+        "analysis", "bench", "cache", "client", "darshan", "dataset", "emulate", "indexer", "members",
+        "mount", "objects", "origin", "residency", "service", "sweep", "wire",
     ],
 }  # fmt: skip
 

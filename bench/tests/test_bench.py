@@ -47,6 +47,16 @@ VARIANTS = {
     "hdf5_index": {"hdf5_index_kerchunk", "hdf5_index_h5py"},
     "mount_read": {"mount_read_resident", "mount_read_partly"},
     "preload": {"preload_pread", "preload_foreign"},
+    "suite": {
+        "suite_create",
+        "suite_list",
+        "suite_delete",
+        "suite_list_python",
+        "suite_list_fsspec",
+        "suite_md5",
+        "suite_measuring_create",
+        "suite_measuring_list",
+    },
     "big_index": {"index_open", "index_memory", "key_lookup"},
 }
 EXPECTED = {name for row in ROWS for name in VARIANTS.get(row, {row})}
@@ -66,9 +76,10 @@ TIER = {
 }
 # Measured only where the other side is installed.
 OPTIONAL = {"hdf5_index_kerchunk"}
+SUITE = VARIANTS["suite"]
 INDEXING = VARIANTS["big_index"] | {"files_index"}
 SECONDS = INDEXING | {"hdf5_index_kerchunk", "hdf5_index_h5py", "flatten_lzf", "plan_cluster"}
-LATENCIES = EXPECTED - TIER - SECONDS - {"origin_bytes", "darshan_read"}
+LATENCIES = EXPECTED - TIER - SECONDS - SUITE - {"origin_bytes", "darshan_read"}
 
 
 def bench(out: Path, *words: str) -> subprocess.CompletedProcess[str]:
