@@ -20,6 +20,7 @@ MAY_USE = {
     "dataset": [],
     "wire": [],
     "members": [],
+    "libfabric": [],
     "transport": ["wire"],
     "darshan": [],
     "analysis": ["darshan"],
@@ -39,8 +40,8 @@ MAY_USE = {
     "capi": ["client", "dataset"],
     "python": ["client", "dataset", "indexer", "origin", "residency", "wire"],
     "cli": [
-        "analysis", "bench", "cache", "client", "darshan", "dataset", "emulate", "indexer", "members",
-        "mount", "objects", "origin", "residency", "service", "sweep", "wire",
+        "analysis", "bench", "cache", "client", "darshan", "dataset", "emulate", "indexer",
+        "libfabric", "members", "mount", "objects", "origin", "residency", "service", "sweep", "wire",
     ],
 }  # fmt: skip
 
