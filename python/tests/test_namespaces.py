@@ -89,14 +89,39 @@ class Network:
         tool("ip", "-n", hub, "link", "set", "bridge0", "up")
         for node in range(NODES):
             mine = self.name(node)
-            tool("ip", "-n", mine, "link", "add", "name", "net0", "type", "veth", "peer", "name", "peer0")
+            tool(
+                "ip",
+                "-n",
+                mine,
+                "link",
+                "add",
+                "name",
+                "net0",
+                "type",
+                "veth",
+                "peer",
+                "name",
+                "peer0",
+            )
             tool("ip", "-n", mine, "link", "set", "peer0", "name", f"port{node}", "netns", hub)
             tool("ip", "-n", hub, "link", "set", f"port{node}", "master", "bridge0", "up")
             tool("ip", "-n", mine, "addr", "add", f"{self.address(node)}/24", "dev", "net0")
             tool("ip", "-n", mine, "link", "set", "lo", "up")
             tool("ip", "-n", mine, "link", "set", "net0", "up")
             # A network has a latency; a kernel without this can do without it.
-            words = ["tc", "-n", mine, "qdisc", "add", "dev", "net0", "root", "netem", "delay", "200us"]
+            words = [
+                "tc",
+                "-n",
+                mine,
+                "qdisc",
+                "add",
+                "dev",
+                "net0",
+                "root",
+                "netem",
+                "delay",
+                "200us",
+            ]
             subprocess.run(words, capture_output=True, check=False)
 
     def set_link(self, node: int, state: str) -> None:
@@ -266,9 +291,7 @@ def play(job: Job, rounds: int, soon_s: float) -> float:
 def test_nodes_that_die_stand_still_or_lose_their_link_cost_no_byte_and_no_error(job: Job) -> None:
     play(job, 3, PATIENCE_S)
     received = [
-        member.get("received_bytes", 0)
-        for node in job.nodes
-        for member in node.status()["members"]
+        member.get("received_bytes", 0) for node in job.nodes for member in node.status()["members"]
     ]
     assert sum(received) > 0, "nodes gave each other something"
 
