@@ -355,7 +355,7 @@ mod tests {
         drop(store);
         let store = world.store("j");
         assert_eq!(store.all().collect::<Vec<_>>(), [&latest]);
-        assert_eq!(store.held("x").unwrap().read(1, 4).unwrap(), b"ther");
+        assert_eq!(store.held("x").unwrap().read(2, 3).unwrap(), b"her");
         assert_eq!(world.store("another").len(), 0);
         assert_eq!(world.store("j").len(), 0, "another job was there");
     }
