@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import mmap
 import os
 import random
@@ -21,6 +22,7 @@ from node import Node, eventually
 from tier import Tier, command
 
 import forebay
+from forebay._command import find_command
 
 # Larger than what shares a file of the cache with others, and not a whole number of blocks.
 LARGE = (5 << 20) + 12_345
@@ -468,3 +470,32 @@ def test_permissions_hold_for_other_users(origin: Path, node: Node) -> None:
         finally:
             mounted.end()
     assert found == b"300000\nrefused\n"
+
+
+def test_who_may_not_let_the_kernel_read_reads_all_the_same(origin: Path) -> None:
+    need_fuse()
+    for program in ("setpriv", "fusermount3"):
+        if shutil.which(program) is None:
+            pytest.skip(f"no {program}")
+    nobody = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups"]
+    with tempfile.TemporaryDirectory() as folder:
+        root, shown, cache = (Path(folder) / name for name in ("origin", "mount", "cache"))
+        shutil.copytree(origin, root, symlinks=True)
+        program = shutil.copy(find_command() or "forebay", folder)
+        shown.mkdir()
+        cache.mkdir()
+        for path in (Path(folder), *Path(folder).rglob("*")):
+            os.chown(path, 65534, 65534, follow_symlinks=False)
+        line = [*nobody, program, "mount", root, shown, "--cache", cache, "--json"]
+        process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
+        try:
+            assert process.stdout is not None
+            assert json.loads(process.stdout.readline())["files"] == len(files(root))
+            for _ in range(2):
+                found = output([*nobody, "cat", shown / "large.bin"], Path("/"))
+                assert found == (root / "large.bin").read_bytes()
+        finally:
+            process.terminate()
+            served = json.loads(process.communicate(timeout=60)[0].splitlines()[-1])
+            subprocess.run([*nobody, program, "stop", "--cache", cache], check=True)
+        assert (served["opens"], served["passthrough_opens"], served["failed_reads"]) == (2, 0, 0)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from mounted import Mounted
 from node import Node, eventually
 from worlds import World
 
@@ -98,3 +99,19 @@ def test_a_node_that_dies_in_mid_epoch_costs_no_sample_and_little_time(
     assert node.status()["direct_bytes"] == 0, "the daemon gave it all"
     eventually("the loss is seen", lambda: members_up(node) == 1)
     assert node.status()["stager"]["staged_bytes"] > 0
+
+
+def test_a_mount_reads_on_when_the_owner_is_gone(tmp_path: Path, nodes: Nodes) -> None:
+    world = World.of_noise(tmp_path / "origin", SAMPLES, SIZE)
+    for each in nodes.each:
+        eventually("all members are reached", lambda each=each: members_up(each) == 2)
+    owner = owner_of(nodes, world.index)
+    cache = nodes.each[(owner + 1) % 3].cache
+    mounted = Mounted.make(world.index, tmp_path / "mount", cache, "--no-daemon")
+    for number, sample in enumerate(world.samples):
+        if number == SAMPLES // 4:
+            nodes.daemons[owner].kill()
+        read = (mounted.root / f"{number:04}.bin").read_bytes()
+        assert read == sample["data"].tobytes(), number
+    served = mounted.end()
+    assert served["failed_reads"] == served["direct_bytes"] == 0

@@ -11,12 +11,14 @@ from pathlib import Path
 import h5py
 import numpy as np
 import pytest
+from mounted import Mounted
 from node import Node
 from stores import S3, s3_server, web_server
 from worlds import World, assert_same
 
 import forebay
 from forebay._command import find_command
+from forebay.fsspec import ForebayFileSystem
 
 
 def run(*words: str | Path) -> subprocess.CompletedProcess[bytes]:
@@ -67,6 +69,18 @@ def test_hdf5_in_a_bucket_reads_as_h5py_reads_it(
     assert [dataset.key(n) for n in range(len(dataset))] == [
         local.key(n) for n in range(len(local))
     ]
+
+
+def test_a_bucket_is_a_file_system(s3: S3, node: Node, world: World, tmp_path: Path) -> None:
+    s3.put_folder(world.root, "train")
+    index = tmp_path / "files.forebay"
+    forebay.index(f"s3://{s3.bucket}/train", index, files=True)
+    fs = ForebayFileSystem(index, cache=node.cache, skip_instance_cache=True)
+    wanted = {path.name: path.read_bytes() for path in sorted(world.root.iterdir())}
+    assert fs.cat(fs.ls("", detail=False)) == wanted
+    mounted = Mounted.make(index, tmp_path / "mount", node.cache)
+    assert {path.name: path.read_bytes() for path in sorted(mounted.root.iterdir())} == wanted
+    assert mounted.end()["failed_reads"] == 0
 
 
 def test_the_command_reads_a_bucket(s3: S3, world: World, tmp_path: Path) -> None:
