@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 
 import jsonschema
@@ -141,3 +142,22 @@ def test_dropped_files_are_out_of_the_page_cache_and_kept_ones_are_named(tmp_pat
         assert sum(mapped[::4096]) > 0
         with pytest.raises(CacheError, match="stay in the page cache"):
             Cache("verify").drop([path])
+
+
+def test_a_run_that_is_ended_cleans_up_and_says_so(tmp_path: Path) -> None:
+    ours = tmp_path / "ours.py"
+    ours.write_text(
+        "import time\nfrom forebay.bench import benchable\n@benchable\n"
+        "def waits(work_dir):\n    (work_dir / 'here').touch()\n    time.sleep(300)\n"
+    )
+    run_json = write_spec(tmp_path / "run", "waits", module=str(ours))
+    process = start(run_json, 0, 1, 0)
+    here = tmp_path / "run" / "work" / "rank-00000" / "here"
+    deadline = time.monotonic() + 120
+    while not here.exists() and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.terminate()
+    ended = finish(run_json, [process])
+    assert ended.codes == [143]
+    assert ended.manifests[0]["status"] == "fail" and "143" in ended.manifests[0]["error"]
+    assert not here.parent.exists()

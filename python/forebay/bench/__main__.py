@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import sys
 from pathlib import Path
 
@@ -27,6 +28,8 @@ def main(words: list[str] | None = None) -> int:
     chosen = parser.parse_args(words)
     try:
         if chosen.command == "rank":
+            # Whoever ends a run wants its folders removed and its manifest written.
+            signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
             return _rank.run(chosen.run_json)
         _registry.load(chosen.module)
     except BenchError as error:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import json
-import os
 import shutil
 import sys
 import time
@@ -181,7 +181,10 @@ def _work(spec: Spec, who: Place, manifest: dict[str, Any], recorder: _measure.R
 
 
 def _plain(value: Any) -> Any:
-    return os.fspath(value) if isinstance(value, os.PathLike) else value
+    if not isinstance(value, Path):
+        return value
+    # An empty path is how a parameter says that none was named.
+    return "" if value == Path() else str(value)
 
 
 def _given(spec: Spec, who: Place, folder: Path) -> dict[str, Any]:
@@ -254,9 +257,10 @@ def _iterations(
         rank.group.barrier()
         started = time.time_ns()
         recorder.begin()
-        began = time.perf_counter_ns()
-        value = benchmark.function(**arguments) if parts is None else _timed(parts)
-        wall = time.perf_counter_ns() - began - recorder.paused_ns
+        with _no_collection():
+            began = time.perf_counter_ns()
+            value = benchmark.function(**arguments) if parts is None else _timed(parts)
+            wall = time.perf_counter_ns() - began - recorder.paused_ns
         one = {
             "i": i,
             "warmup": i < spec.warmup,
@@ -276,6 +280,18 @@ def _iterations(
         manifest["iterations"].append(one)
         line = {"iteration": i, "of": total, "wall_ns": wall}
         print(json.dumps(line), file=sys.stderr, flush=True)
+
+
+@contextmanager
+def _no_collection() -> Iterator[None]:
+    """Python's collection of garbage would be taken for the time of storage."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 # What a timed part gives that ended at a `yield`.

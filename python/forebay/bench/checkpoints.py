@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -39,12 +39,12 @@ def ddp_save(seed: int, fsync: str, model: Model) -> Iterator[None]:
     _train(rank, training)
     barrier()
     if rank.place.rank == 0:
-        count(io_bytes=_save_file(training, path, fsync), ops=1)
+        _save_file(training, path, fsync)
+        _counted([path])
     yield
-    if rank.place.rank == 0:
+    if rank.is_last and rank.place.rank == 0:
         _write_sidecar(path.with_suffix(".json"), _tensors(training))
-        if rank.is_last:
-            _compare(_read_file(path)["model"], path.with_suffix(".json"))
+        _compare(_read_file(path)["model"], path.with_suffix(".json"))
 
 
 @benchable(category="Checkpointing", engine="torch")
@@ -62,7 +62,7 @@ def ddp_load(seed: int, model: Model, checkpoint: Checkpoint = _NONE) -> Iterato
         for optimizer, one in zip(training.optimizers, state["optimizers"], strict=False):
             optimizer.load_state_dict(one)
         group_of(rank).synchronize()
-    count(io_bytes=path.stat().st_size, ops=1)
+    _counted([path])
     barrier()
     with untimed():
         _compare(_tensors(training), path.with_suffix(".json"))
@@ -89,10 +89,10 @@ def fsdp_save(
     barrier()
     with measured("save_total"):
         _dcp.save(_dcp.state_of(training), folder, layout)
-    count(io_bytes=_own_bytes(folder, rank), ops=1)
+    _counted(folder.glob(f"__{rank.place.rank}_*.distcp"))
     yield
-    _write_shards(rank, training, folder)
     if rank.is_last:
+        _write_shards(rank, training, folder)
         _dcp.load(_dcp.state_of(training), folder, training)
         _compare_shard(rank, training, folder)
     elif rank.place.rank == 0:
@@ -127,7 +127,7 @@ def fsdp_load(
             with measured("consolidate"):
                 _dcp.full_model(training, cpu_offload=False)
         group_of(rank).synchronize()
-    count(io_bytes=_own_bytes(folder, rank), ops=1)
+    _counted(folder.glob(f"__{rank.place.rank}_*.distcp"))
     barrier()
     with untimed():
         _compare_shard(rank, training, folder)
@@ -168,8 +168,7 @@ def rl_load(
             with measured("consolidate"):
                 plain.load_state_dict(full)
         group_of(rank).synchronize()
-    read = _shards(folder, rank if plain is None else None)
-    count(io_bytes=sum(path.stat().st_size for path in read), ops=1)
+    _counted(_shards(folder, rank if plain is None else None))
     yield
     if full:
         _compare(full, folder.with_suffix(".json"))
@@ -196,8 +195,8 @@ def _tensors(training: Training) -> dict[str, Any]:
     return dict(_plain(training.model).state_dict())
 
 
-def _save_file(training: Training, path: Path, fsync: str) -> int:
-    """Write the state to a file that is there whole or not at all; its bytes."""
+def _save_file(training: Training, path: Path, fsync: str) -> None:
+    """Write the state to a file that is there whole or not at all."""
     import torch
 
     state = {
@@ -220,7 +219,6 @@ def _save_file(training: Training, path: Path, fsync: str) -> int:
         if fsync == "file+dir":
             with measured("fsync_dir"):
                 _dcp.sync_folder(path.parent)
-    return path.stat().st_size
 
 
 def _read_file(path: Path) -> dict[str, Any]:
@@ -272,8 +270,10 @@ def _shards(folder: Path, rank: Rank | None) -> list[Path]:
     return [path for path in paths if path.name.startswith(f"__{rank.place.rank}_")] or paths
 
 
-def _own_bytes(folder: Path, rank: Rank) -> int:
-    return sum(path.stat().st_size for path in folder.glob(f"__{rank.place.rank}_*.distcp"))
+def _counted(paths: Iterable[Path]) -> None:
+    """Count the bytes of files that were written or read, while the clock stands."""
+    with untimed():
+        count(io_bytes=sum(path.stat().st_size for path in paths), ops=1)
 
 
 def _write_sidecar(path: Path, tensors: dict[str, Any]) -> None:

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Args;
 use forebay_analysis::stats::BootstrapPlan;
-use forebay_analysis::suite::{CompareOptions, Comparison, Metric, Verdict, compare};
+use forebay_analysis::suite::{CompareError, CompareOptions, Comparison, Metric, Verdict, compare};
 use forebay_analysis::table;
 
 use super::runs;
@@ -85,5 +85,22 @@ fn judged(arguments: &Arguments) -> Result<Comparison, Failure> {
     };
     let base = runs::many(&arguments.base, Some(arguments.metric))?;
     let candidate = runs::many(&arguments.candidate, Some(arguments.metric))?;
-    Ok(compare(&base, &candidate, &options)?)
+    compare(&base, &candidate, &options).map_err(hinted)
+}
+
+/// The failure, with a way out where there is one.
+fn hinted(error: CompareError) -> Failure {
+    let hint = match &error {
+        CompareError::Unlike { .. } => Some("compare them all the same with --force"),
+        CompareError::Failed { .. } => Some("leave failed runs out with --force"),
+        CompareError::TooFew { .. } => {
+            Some("run the benchmark more often; --iterations counts where there is one run a side")
+        }
+        _ => None,
+    };
+    let failure = Failure::from(error);
+    match hint {
+        Some(hint) => failure.hint(hint),
+        None => failure,
+    }
 }

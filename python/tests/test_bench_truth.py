@@ -1,0 +1,73 @@
+"""Whether verdicts are true on an emulated tier: slower reads are found, equal ones are not."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from bench_ranks import run_in_turn, write_spec
+from tier import Tier, command
+
+TRIALS = 20
+RUNS = 10
+FILES = 12
+READ_MS = 5.0
+
+
+@pytest.fixture
+def slow(tmp_path: Path) -> Iterator[Tier]:
+    """Files on a tier whose reads take about 5 ms, and vary by 8 %."""
+    if os.geteuid() != 0 or not os.access("/dev/fuse", os.W_OK):
+        pytest.skip("the emulated tier needs root and /dev/fuse")
+    source = tmp_path / "source"
+    source.mkdir()
+    for i in range(FILES):
+        (source / f"{i}.dat").write_bytes(os.urandom(4000))
+    tier = Tier.mount(source, tmp_path / "slow")
+    tier.control("set", "read.sigma=0.08")
+    yield tier
+    tier.unmount()
+
+
+def side(folder: Path, tier: Tier, factor: float, runs: int) -> Path:
+    """Runs of md5_check on the tier, with its reads so many times as slow."""
+    tier.control("set", f"read.median_ms={READ_MS * factor}")
+    params = {"dataset": str(tier.root)}
+    specs = []
+    for i in range(runs):
+        more = {"run_id": f"{folder.name}-{i}", "iterations": 2, "interface": "fsspec"}
+        specs.append(write_spec(folder / str(i), "md5_check", params=params, **more))
+    for ended in run_in_turn(specs, 1):
+        ended.passed()
+    return folder
+
+
+def slower(base: Path, candidate: Path) -> list[str]:
+    """The operations that are said to have become slower."""
+    done = command("bench", "compare", base, candidate, "--json")
+    assert done.returncode in (0, 1), done.stderr
+    found = json.loads(done.stdout)
+    ops = [op["op"] for op in found["groups"][0]["ops"] if op["verdict"] == "regression"]
+    assert (done.returncode == 1) == bool(ops)
+    return ops
+
+
+def test_a_slower_tier_is_found(tmp_path: Path, slow: Tier) -> None:
+    base = side(tmp_path / "base", slow, 1.0, 6)
+    # So much slower that no busy machine hides it; the soak test below has 30 %.
+    assert "read" in slower(base, side(tmp_path / "slower", slow, 4.0, 6))
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(7200)
+def test_thirty_percent_are_found_in_19_of_20_trials_on_a_tier(tmp_path: Path, slow: Tier) -> None:
+    found = quiet = 0
+    for trial in range(TRIALS):
+        base = side(tmp_path / f"base-{trial}", slow, 1.0, RUNS)
+        found += "read" in slower(base, side(tmp_path / f"slower-{trial}", slow, 1.3, RUNS))
+        quiet += not slower(base, side(tmp_path / f"equal-{trial}", slow, 1.0, RUNS))
+    assert found >= TRIALS - 1, f"found in {found} of {TRIALS} trials"
+    assert quiet >= TRIALS - 1, f"no alarm in {quiet} of {TRIALS} trials"
