@@ -127,6 +127,10 @@ class Fabric:
         _run(["ip", "-n", host, "link", "set", "eth1", "up"])
         # A connection that was idle goes on as it was, as between machines that talk all day.
         _run(_inside(host, ["sysctl", "-qw", "net.ipv4.tcp_slow_start_after_idle=0"]))
+        # Windows of a machine that serves storage.
+        for which in ("rmem", "wmem"):
+            window = f"net.ipv4.tcp_{which}=4096 1048576 8388608"
+            _run(_inside(host, ["sysctl", "-qw", window]))
         # The one that every kernel allows in a namespace.
         _run(_inside(host, ["sysctl", "-qw", "net.ipv4.tcp_congestion_control=reno"]))
 

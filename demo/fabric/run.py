@@ -61,7 +61,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
         default=0.92,
         help="ceiling of staging, as a share of the link (0.92)",
     )
-    add("--gate-ms", type=float, default=60, help="staging holds so long before a collective (60)")
+    add(
+        "--gate-ms", type=float, default=100, help="staging holds so long before a collective (100)"
+    )
     add("--seed", type=int, default=7)
     add("--only", action="append", choices=["allreduce", "train"], help="one half of the study")
     add("--keep", action="store_true", help="keep samples and caches")
@@ -170,14 +172,8 @@ class Study:
         cache = self._cache(host, command)
         ceiling = int(self._options.look_ahead_rate * self._options.rate_mbit * 1e6 / 8)
         words = ["serve", "--cache", str(cache), "--dscp", str(STORAGE_DSCP)]
-        words += [
-            "--look-ahead-rate",
-            str(ceiling),
-            "--idle-exit-seconds",
-            "0",
-            "--capacity",
-            "8 GB",
-        ]
+        words += ["--look-ahead-rate", str(ceiling), "--idle-exit-seconds", "0"]
+        words += ["--capacity", "8 GB"]
         probe = [forebay(), "status", "--cache", str(cache)]
 
         def answers() -> bool:

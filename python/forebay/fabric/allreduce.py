@@ -75,7 +75,7 @@ def _conditions(options: Options) -> list[str]:
         f"Computing is sleeping, {window} an iteration; the all-reduce comes at a drawn place in it.",
         f"Phases without and with I/O take turns {options.rounds} times; "
         f"{options.warm_up // options.rounds} iterations before each are not measured.",
-        "An all-reduce begins after a barrier and counts as long as its slowest rank takes.",
+        "An all-reduce counts from when its last rank came to it.",
     ]
 
 
@@ -167,7 +167,6 @@ class _Measured:
         self._about: dict[str, Any] = {"tier": tier, "rank": world.rank, "message_bytes": message}
         self._feed = feed
         self._message = torch.ones(message // 4, device=world.device)
-        self._token = torch.ones(1, device=world.device)
         # The same on all ranks: they reduce at the same place of their windows.
         self._random = random.Random(options.seed)
 
@@ -213,9 +212,8 @@ class _Measured:
         hold(False)
 
     def _reduce(self) -> float:
-        """The time of one all-reduce on this rank, in seconds, all ranks having come to it."""
+        """The time of one all-reduce on this rank, in seconds, with what it waits for others."""
         with lost_ranks():
-            dist.all_reduce(self._token)
             self._wait_for_device()
             began = time.perf_counter()
             dist.all_reduce(self._message)
@@ -223,7 +221,6 @@ class _Measured:
             took = time.perf_counter() - began
         # Sums of sums would leave the range of the type.
         self._message.fill_(1)
-        self._token.fill_(1)
         return took
 
     def _wait_for_device(self) -> None:

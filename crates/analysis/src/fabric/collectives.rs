@@ -42,7 +42,8 @@ pub struct Contention {
     pub incomplete: usize,
 }
 
-/// Seconds of every all-reduce of a phase by round: of the slowest rank, in the order measured.
+/// Seconds of every all-reduce of a phase by round, in the order measured: from when its last rank
+/// came. That rank waited for no other, so its time is the shortest that any rank measured.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Turns(Vec<Vec<f64>>);
 
@@ -240,9 +241,9 @@ fn ordered((tier, message_bytes): (String, u64), values: Values) -> Contention {
             incomplete += 1;
             continue;
         }
-        let slowest = seconds.values().copied().fold(0.0, f64::max);
+        let of_last = seconds.values().copied().fold(f64::MAX, f64::min);
         let rounds = phases.entry(*phase).or_default();
-        rounds.entry(*round).or_default().push(slowest);
+        rounds.entry(*round).or_default().push(of_last);
     }
     let mut turns = |phase| {
         let rounds = phases.remove(&phase).unwrap_or_default();

@@ -122,15 +122,17 @@ fn of_path<'a>(run: &'a Run, path: &'a str) -> impl Iterator<Item = &'a Series> 
     run.series().iter().filter(move |one| one.path() == path)
 }
 
-/// Backward + all-reduce by epoch: of the slowest rank in each iteration.
+/// Backward + all-reduce by epoch: in each iteration of the rank that came last to it, which waited
+/// for no other, so the shortest that any rank measured.
 fn backward(run: &Run, path: &str) -> Turns {
-    let slowest = |ranks: &[Timing]| {
+    let of_last = |ranks: &[Timing]| {
         let times = ranks.iter().filter_map(|one| one.backward_s);
-        times.fold(0.0, f64::max)
+        times.reduce(f64::min)
     };
     let rounds = of_path(run, path).map(|one| {
         let iterations = one.timings().chunk_by(|a, b| a.iteration == b.iteration);
-        iterations.map(slowest).filter(|time| *time > 0.0).collect()
+        let times = iterations.filter_map(of_last);
+        times.filter(|time| *time > 0.0).collect()
     });
     Turns::new(rounds.collect())
 }

@@ -30,7 +30,7 @@ pub struct AllReduce {
     pub rank: u32,
     /// Bytes that were reduced.
     pub message_bytes: u64,
-    /// Time from the start, which all ranks had come to, to the end on this rank.
+    /// Time of the collective on this rank, with what it waited there for others.
     pub seconds: f64,
     /// Time for which the iteration was blocked on its loader.
     #[serde(skip_serializing_if = "Option::is_none")]

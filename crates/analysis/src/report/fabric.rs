@@ -101,7 +101,7 @@ fn collectives(out: &mut String, study: &Study, summary: &StudySummary) {
             );
         }
     }
-    body += "<figcaption>Each dot is one all-reduce, the slowest rank's time, in the order measured. \
+    body += "<figcaption>Each dot is one all-reduce, from when its last rank came, in the order measured. \
              Phases without and with I/O take turns, so that a drift of the machine shows in both. The \
              dashed line is the baseline’s median.</figcaption>\n</figure>\n";
     section(out, "Every all-reduce, without and with I/O", &body);
@@ -182,7 +182,7 @@ const NOT_SHOWN: [&str; 3] = [
 ];
 
 const DEFINITIONS: &str = "<dl>\n\
-    <dt>all-reduce</dt><dd>From a start that all ranks have come to, to the end on the slowest rank.</dd>\n\
+    <dt>all-reduce</dt><dd>From when its last rank came: the shortest time that any rank measured, since that rank waited for no other. Backward passes are compared likewise.</dd>\n\
     <dt>factor</dt><dd>With I/O over without: by the median, the 99th percentile, or the maximum of each side. Worst: the maximum with I/O over the median without.</dd>\n\
     <dt>interval</dt><dd>Of median and p99: 95 % of 1,000 seeded resamples, iterations drawn as if independent. Of a maximum, of which resampling says nothing: the least and greatest ratio of any one round.</dd>\n\
     <dt>own spread</dt><dd>The greatest over the least median, and maximum, of the baseline’s own rounds.</dd>\n\
