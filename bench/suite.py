@@ -88,7 +88,12 @@ def measure(setting: Setting) -> list[Row]:
     loop = suite.folder / "loop"
     subprocess.run([compiler, "-O2", "-o", loop, _SOURCE], check=True)
     rows = [_against_c(setting, suite, loop, name) for name in _NAMES]
-    return [*rows, *_against_python(setting, suite), _md5(setting, suite), *_measuring(setting, suite)]
+    return [
+        *rows,
+        *_against_python(setting, suite),
+        _md5(setting, suite),
+        *_measuring(setting, suite),
+    ]
 
 
 def _rounds(

@@ -173,10 +173,10 @@ mod tests {
         );
         let error = resolve(r#"{"size":"x"}"#).unwrap_err().to_string();
         assert_eq!(error, "`size` must be of type int: `x`");
-        let error = resolve(r#"{"sise":1}"#).unwrap_err().to_string();
+        let error = resolve(r#"{"sizes":1}"#).unwrap_err().to_string();
         assert_eq!(
             error,
-            "benchmark `mine` has no parameter `sise`: it has size, fast, rate"
+            "benchmark `mine` has no parameter `sizes`: it has size, fast, rate"
         );
     }
 }
