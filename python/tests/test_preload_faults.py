@@ -234,3 +234,65 @@ def test_an_owner_that_is_gone_is_passed_over(
     pair[1].kill()
     assert reader.read() == right
     reader.end()
+
+
+PRODUCE = """
+import os, sys
+import numpy as np
+root = sys.argv[1]
+os.makedirs(root + '/step')
+np.save(root + '/step/1.npy', np.arange(400_000))
+with open(root + '/step/2.txt', 'w') as file: file.write('words')
+file = os.open(root + '/empty', os.O_CREAT | os.O_RDWR)
+if os.fork() == 0: os.close(file), os._exit(0)
+os.wait(), os.close(file)
+"""
+CONSUME = """
+import os, sys
+import numpy as np
+root = sys.argv[1]
+print(np.load(root + '/step/1.npy').sum(), np.load(root + '/step/1.npy', mmap_mode='r')[-1])
+print(open(root + '/step/2.txt').read(), os.path.getsize(root + '/step/2.txt'))
+os.close(os.open(root + '/empty', os.O_RDONLY))
+print(sorted(os.listdir(root)), sorted(os.listdir(root + '/step')))
+"""
+
+
+def exchanging(code: str, folder: Path, variable: str, cache: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", code, str(folder)],
+        env={
+            **os.environ,
+            "LD_PRELOAD": str(library()),
+            "FOREBAY_CACHE": str(cache),
+            variable: str(folder),
+        },
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.mark.usefixtures("pair")
+def test_files_are_published_at_close_and_consumed_at_open(staged: Staged, tmp_path: Path) -> None:
+    produced, consumed = tmp_path / "produced", tmp_path / "consumed"
+    consumer = exchanging(CONSUME, consumed, "FOREBAY_CONSUME", tmp_path / "other")
+    producer = exchanging(PRODUCE, produced, "FOREBAY_PUBLISH", staged.node.cache)
+    assert producer.communicate(timeout=120) == ("", "")
+    out, err = consumer.communicate(timeout=120)
+    total = 400_000 * 399_999 // 2
+    assert out.splitlines() == [
+        f"{total} 399999",
+        "words 5",
+        "['empty', 'step'] ['1.npy', '2.txt']",
+    ], err
+
+
+def test_a_consumer_of_nothing_fails_at_its_deadline(
+    staged: Staged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FOREBAY_CONSUME_SECONDS", "0.2")
+    staged.take()
+    consumer = exchanging(CONSUME, tmp_path / "in", "FOREBAY_CONSUME", staged.node.cache)
+    out, err = consumer.communicate(timeout=120)
+    assert (out, "FileNotFoundError" in err) == ("", True)

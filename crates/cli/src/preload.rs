@@ -24,6 +24,12 @@ pub(crate) struct PreloadArguments {
     /// Folders whose files are staged, parted by colons: ROOT, which is indexed at the start, ROOT=INDEX or INDEX [default: $FOREBAY_ROOTS]
     #[arg(long, value_name = "ROOTS", requires = "preload")]
     roots: Option<OsString>,
+    /// Publish what the command writes below this folder when it closes it, by its path from there [default: $FOREBAY_PUBLISH]
+    #[arg(long, value_name = "FOLDER", requires = "preload")]
+    publish: Option<PathBuf>,
+    /// Wait for what the command opens below this folder and is not there until it is published, and put it there [default: $FOREBAY_CONSUME]
+    #[arg(long, value_name = "FOLDER", requires = "preload")]
+    consume: Option<PathBuf>,
 }
 
 /// What the command's environment says.
@@ -31,6 +37,8 @@ pub(crate) struct PreloadArguments {
 pub(crate) struct Preload {
     library: PathBuf,
     roots: Vec<(PathBuf, PathBuf)>,
+    /// Variables with a folder each.
+    folders: Vec<(&'static str, PathBuf)>,
 }
 
 impl PreloadArguments {
@@ -39,7 +47,18 @@ impl PreloadArguments {
         if !self.preload {
             return Ok(None);
         }
+        let mut folders = Vec::new();
+        for (name, folder) in [
+            ("FOREBAY_PUBLISH", &self.publish),
+            ("FOREBAY_CONSUME", &self.consume),
+        ] {
+            let folder = folder.clone().or_else(|| value(name).map(PathBuf::from));
+            if let Some(folder) = folder {
+                folders.push((name, std::path::absolute(folder)?));
+            }
+        }
         let named = self.roots.clone().or_else(|| value("FOREBAY_ROOTS"));
+        let named = named.or_else(|| (!folders.is_empty()).then(OsString::new));
         let named = named.ok_or_else(|| {
             Failure::usage("--preload needs the folders whose files are staged")
                 .hint("name them with --roots, or set FOREBAY_ROOTS")
@@ -51,7 +70,11 @@ impl PreloadArguments {
             }
         }
         let library = library()?;
-        Ok(Some(Preload { library, roots }))
+        Ok(Some(Preload {
+            library,
+            roots,
+            folders,
+        }))
     }
 }
 
@@ -184,5 +207,6 @@ impl Preload {
         }
         command.env("FOREBAY_ROOTS", roots);
         command.env("LD_PRELOAD", libraries);
+        command.envs(self.folders.iter().map(|(name, folder)| (name, folder)));
     }
 }

@@ -89,7 +89,7 @@ fn found(config: &Config, fd: c_int, path: &[u8]) -> Option<Known> {
 }
 
 /// The kernel's own name of what is under a descriptor.
-fn canonical(fd: c_int, name: &mut [u8]) -> Option<&[u8]> {
+pub(crate) fn canonical(fd: c_int, name: &mut [u8]) -> Option<&[u8]> {
     let link = format!("/proc/self/fd/{fd}\0");
     // SAFETY: the path ends in a zero byte, and readlink writes at most as much as is said.
     let len = unsafe { libc::readlink(link.as_ptr().cast(), name.as_mut_ptr().cast(), name.len()) };

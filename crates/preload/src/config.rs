@@ -1,11 +1,14 @@
 //! What the environment says, read once, when the library is loaded.
 
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+use std::time::Duration;
 
 use forebay_residency::NodePaths;
 
+use crate::exchange::Exchange;
 use crate::roots::{Place, Roots};
 use crate::staged::StagedRoot;
 
@@ -20,7 +23,12 @@ pub(crate) struct Config {
     pub(crate) staged: Vec<StagedRoot>,
     /// A mapping of more bytes that are not resident is left to the origin.
     pub(crate) most_mapped: u64,
+    /// Files that programs hand to each other, if they do.
+    pub(crate) exchange: Option<Exchange>,
 }
+
+/// How long a consumer waits for a file, where `FOREBAY_CONSUME_SECONDS` says nothing.
+const WAIT: Duration = Duration::from_secs(60);
 
 static CONFIG: AtomicPtr<Config> = AtomicPtr::new(ptr::null_mut());
 /// Whether a relative path can lead to a root.
@@ -37,16 +45,15 @@ pub(crate) fn config() -> Option<&'static Config> {
 /// Reads the environment.
 pub(crate) fn load() {
     let value = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
-    let Some(text) = value("FOREBAY_ROOTS") else {
-        return;
-    };
+    let text = value("FOREBAY_ROOTS").unwrap_or_default();
+    let exchange = exchange(value);
     let cache = NodePaths::default_folder(|name| std::env::var_os(name));
     let index_of = |root: &Path| -> Option<PathBuf> {
         let paths = NodePaths::new(std::path::absolute(cache.as_ref()?).ok()?);
         Some(paths.folder_index(root))
     };
     let roots = Roots::parse(&text, index_of);
-    if roots.all().is_empty() {
+    if roots.all().is_empty() && exchange.is_none() {
         return;
     }
     let most_mapped = value("FOREBAY_PRELOAD_MAP").and_then(|text| text.to_str()?.parse().ok());
@@ -54,11 +61,27 @@ pub(crate) fn load() {
         staged: roots.all().iter().map(StagedRoot::new).collect(),
         roots,
         most_mapped: most_mapped.unwrap_or(MAPPED),
+        exchange,
     };
     // A fault of this library is nothing that the program's user could use.
     std::panic::set_hook(Box::new(|_| {}));
     CONFIG.store(Box::leak(Box::new(config)), Ordering::Release);
     look_at_working_folder();
+}
+
+fn exchange(value: impl Fn(&str) -> Option<OsString>) -> Option<Exchange> {
+    let folder = |name| {
+        let named = value(name).map(PathBuf::from);
+        named.filter(|folder| folder.is_absolute())
+    };
+    let (publish, consume) = (folder("FOREBAY_PUBLISH"), folder("FOREBAY_CONSUME"));
+    let wait = value("FOREBAY_CONSUME_SECONDS").and_then(|text| text.to_str()?.parse().ok());
+    let wait = wait.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
+    (publish.is_some() || consume.is_some()).then(|| Exchange {
+        publish,
+        consume,
+        wait: wait.unwrap_or(WAIT),
+    })
 }
 
 /// Notes whether the working folder lies in a root or holds one.

@@ -27,6 +27,7 @@
 
 mod attach;
 mod config;
+mod exchange;
 mod guard;
 #[cfg(not(test))]
 mod hooks;

@@ -76,12 +76,16 @@ real! {
     __open64_2(path: *const c_char, flags: c_int) -> c_int, else -1;
     __openat_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int, else -1;
     __openat64_2(folder: c_int, path: *const c_char, flags: c_int) -> c_int, else -1;
+    creat(path: *const c_char, mode: mode_t) -> c_int, else -1;
+    creat64(path: *const c_char, mode: mode_t) -> c_int, else -1;
+    close(fd: c_int) -> c_int, else -1;
     opendir(path: *const c_char) -> *mut libc::DIR, else ptr::null_mut();
     chdir(path: *const c_char) -> c_int, else -1;
     fchdir(folder: c_int) -> c_int, else -1;
 
     fopen(path: *const c_char, mode: *const c_char) -> *mut FILE, else ptr::null_mut();
     fopen64(path: *const c_char, mode: *const c_char) -> *mut FILE, else ptr::null_mut();
+    fclose(stream: *mut FILE) -> c_int, else libc::EOF;
     fdopen(fd: c_int, mode: *const c_char) -> *mut FILE, else ptr::null_mut();
     freopen(path: *const c_char, mode: *const c_char, stream: *mut FILE) -> *mut FILE,
         else ptr::null_mut();

@@ -13,6 +13,8 @@ const DESCRIPTORS: usize = 1 << 16;
 const UNKNOWN: u64 = 0;
 /// The uppermost byte of a folder that holds, or lies in, a root.
 const FOLDER: u64 = 255;
+/// That of a file that is published once it is closed.
+const WRITTEN: u64 = 254;
 
 // Pages of them that are never used take no memory.
 static KNOWN: [AtomicU64; DESCRIPTORS] = [const { AtomicU64::new(UNKNOWN) }; DESCRIPTORS];
@@ -26,6 +28,8 @@ pub(crate) enum Known {
     File(FileId),
     /// A folder in which such files may lie.
     Folder,
+    /// A file that the process of this number writes, to be published when it closes it.
+    Written(u32),
 }
 
 /// A file of a staged root.
@@ -54,6 +58,7 @@ impl Known {
     fn encode(self) -> u64 {
         match self {
             Self::Folder => FOLDER << 56,
+            Self::Written(process) => WRITTEN << 56 | u64::from(process),
             Self::File(file) => {
                 u64::from(file.root + 1) << 56
                     | u64::from(file.device & FileId::DEVICE) << 32
@@ -66,6 +71,7 @@ impl Known {
         match word >> 56 {
             UNKNOWN => None,
             FOLDER => Some(Self::Folder),
+            WRITTEN => Some(Self::Written(word as u32)),
             root => Some(Self::File(FileId {
                 root: (root - 1) as u8,
                 device: (word >> 32) as u32 & FileId::DEVICE,
@@ -138,6 +144,7 @@ mod tests {
         };
         for known in [
             Known::Folder,
+            Known::Written(7),
             file(0, 0),
             file(crate::roots::MOST_ROOTS as u8 - 1, u32::MAX),
         ] {

@@ -1,8 +1,8 @@
 //! The calls themselves: each looks whether it is of interest, and else is what it was.
 //!
-//! Calls that are not here need not be: metadata, offsets, locks, folders and closes are the kernel's,
-//! by the program's own descriptors. `close` is left out for one more reason: in a child of `vfork` it
-//! would forget what its parent has open.
+//! Calls that are not here need not be: metadata, offsets, locks and folders are the kernel's, by the
+//! program's own descriptors. `close` forgets nothing of staged files: in a child of `vfork` it would
+//! forget what its parent has open.
 
 mod copy;
 mod open;

@@ -6,6 +6,7 @@ use libc::{AT_FDCWD, DIR, mode_t};
 
 use crate::attach::opened;
 use crate::config::{config, look_at_working_folder};
+use crate::exchange;
 use crate::guard::intercept;
 use crate::real;
 use crate::table::{self, Known};
@@ -17,8 +18,10 @@ macro_rules! open {
         unsafe extern "C" fn $name($($argument: $type),*) -> c_int {
             // SAFETY: the program's own arguments; once an open has succeeded its path is a string.
             unsafe {
-                let fd = real::$name($($argument),*);
+                let open = || real::$name($($argument),*);
+                let fd = exchange::opened(open(), $folder, $path, $flags, open);
                 opened(fd, $folder, $path, $flags);
+                exchange::written(fd, $flags);
                 fd
             }
         }
@@ -33,6 +36,21 @@ open!(openat(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t), fo
 open!(openat64(folder: c_int, path: *const c_char, flags: c_int, mode: mode_t), folder, path, flags);
 open!(__openat_2(folder: c_int, path: *const c_char, flags: c_int), folder, path, flags);
 open!(__openat64_2(folder: c_int, path: *const c_char, flags: c_int), folder, path, flags);
+
+open!(creat(path: *const c_char, mode: mode_t), AT_FDCWD, path, libc::O_WRONLY);
+open!(creat64(path: *const c_char, mode: mode_t), AT_FDCWD, path, libc::O_WRONLY);
+
+/// Only for files that are published when they are closed: of staged ones nothing need be known.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn close(fd: c_int) -> c_int {
+    let written = table::is_known(fd).then(|| exchange::closing(fd)).flatten();
+    // SAFETY: it takes only an integer.
+    let done = unsafe { real::close(fd) };
+    if let Some(written) = written.filter(|_| done == 0) {
+        exchange::publish(written);
+    }
+    done
+}
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn opendir(path: *const c_char) -> *mut DIR {

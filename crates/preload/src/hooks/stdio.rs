@@ -2,9 +2,10 @@
 
 use std::ffi::{c_char, c_int};
 
-use libc::{AT_FDCWD, FILE, O_RDONLY};
+use libc::{AT_FDCWD, FILE, O_RDONLY, O_RDWR};
 
 use crate::attach::may_be_staged;
+use crate::exchange;
 use crate::real;
 use crate::streams;
 use crate::table;
@@ -15,8 +16,15 @@ macro_rules! fopen {
         unsafe extern "C" fn $name(path: *const c_char, mode: *const c_char) -> *mut FILE {
             // SAFETY: the program's own arguments, both strings.
             unsafe {
+                if !streams::only_reads(mode) {
+                    let stream = real::$name(path, mode);
+                    if !stream.is_null() {
+                        exchange::written(real::fileno(stream), O_RDWR);
+                    }
+                    return stream;
+                }
+                exchange::before_read(path);
                 if may_be_staged(AT_FDCWD, path, O_RDONLY)
-                    && streams::only_reads(mode)
                     && let Some(stream) = streams::open(path, mode)
                 {
                     return stream;
@@ -28,6 +36,22 @@ macro_rules! fopen {
 }
 
 fopen!(fopen fopen64);
+
+/// Only for files that are published when they are closed.
+#[unsafe(no_mangle)]
+unsafe extern "C" fn fclose(stream: *mut FILE) -> c_int {
+    let written = match exchange::is_publishing() && !stream.is_null() {
+        // SAFETY: the program's own argument.
+        true => exchange::closing(unsafe { real::fileno(stream) }),
+        false => None,
+    };
+    // SAFETY: the program's own argument.
+    let done = unsafe { real::fclose(stream) };
+    if let Some(written) = written.filter(|_| done == 0) {
+        exchange::publish(written);
+    }
+    done
+}
 
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fdopen(fd: c_int, mode: *const c_char) -> *mut FILE {
