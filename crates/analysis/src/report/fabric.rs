@@ -86,7 +86,7 @@ fn collectives(out: &mut String, study: &Study, summary: &StudySummary) {
     if summary.allreduce.is_empty() {
         return;
     }
-    let body = tables::contention(summary) + paper::INTERFERENCE_NOTE;
+    let body = tables::contention(summary) + paper::INTERFERENCE_NOTE + &tables::times(summary);
     section(out, "All-reduce interference", &body);
     let waits = tables::waits(summary);
     section(out, "Waits for the loader beside the all-reduces", &waits);

@@ -3,9 +3,7 @@
 use std::fmt::Write;
 
 use super::paper::{self, EPOCHS, INTERFERENCE};
-use crate::fabric::{
-    ContentionSummary, Spread, StageSummary, StudySummary, TrainingSummary, Waits,
-};
+use crate::fabric::{Spread, StageSummary, StudySummary, TrainingSummary, Waits};
 use crate::table::{factor, factor_with_interval};
 use crate::text::{self, clip, escape};
 
@@ -79,70 +77,80 @@ pub(super) fn contention(summary: &StudySummary) -> String {
     let heads = [
         "storage beside the all-reduce",
         "message",
-        "baseline median",
-        "p95",
-        "p99",
-        "max",
-        "own spread, median / max",
-        "with I/O: median",
-        "p95",
-        "p99",
-        "max",
         "factor by median",
         "by p99",
         "by max",
         "worst",
         "stalls",
+        "own spread, median / max",
         "n, ranks, rounds",
     ];
     let mut table = Table::new(&heads);
     for (name, worst) in INTERFERENCE {
         let mut cells = vec!["–".to_owned(); heads.len() - 1];
-        cells[13] = format!("{worst:.1}×");
-        cells[15] = "100, 16, 1".into();
+        cells[4] = format!("{worst:.1}×");
+        cells[7] = "100, 16, 1".into();
         table.row(true, name, &cells);
     }
+    let drift = |drift: Option<f64>| drift.map_or("–".into(), |drift| format!("{drift:.2}×"));
     for one in &summary.allreduce {
-        table.row(false, &one.tier, &contended(one));
+        let cells = [
+            text::bytes(one.message_bytes),
+            factor_with_interval(&one.median),
+            factor_with_interval(&one.p99),
+            factor_with_interval(&one.max),
+            factor(&one.worst),
+            format!("{} (baseline {})", one.stalls, one.baseline_stalls),
+            format!(
+                "{} / {}",
+                drift(one.baseline_drift),
+                drift(one.baseline_max_drift)
+            ),
+            format!(
+                "{} / {}, {}, {}",
+                one.median.loaded_n, one.median.baseline_n, one.ranks, one.rounds
+            ),
+        ];
+        table.row(false, &one.tier, &cells);
     }
     table.finish()
 }
 
-fn contended(one: &ContentionSummary) -> Vec<String> {
-    let of = |spread: Option<Spread>, value: fn(&Spread) -> f64| {
-        spread
-            .as_ref()
-            .map_or("–".into(), |spread| ms(value(spread)))
+/// The times behind the factors.
+pub(super) fn times(summary: &StudySummary) -> String {
+    let heads = [
+        "storage beside the all-reduce",
+        "message",
+        "without I/O: median",
+        "p95",
+        "p99",
+        "max",
+        "with I/O: median",
+        "p95",
+        "p99",
+        "max",
+    ];
+    let mut table = Table::new(&heads);
+    for one in &summary.allreduce {
+        let mut cells = vec![text::bytes(one.message_bytes)];
+        cells.extend(quantiles(one.baseline));
+        cells.extend(quantiles(one.loaded));
+        table.row(false, &one.tier, &cells);
+    }
+    table.finish()
+}
+
+fn quantiles(spread: Option<Spread>) -> [String; 4] {
+    let Some(spread) = spread else {
+        return ["–"; 4].map(str::to_owned);
     };
-    let quantiles = |spread: Option<Spread>| {
-        [
-            of(spread, |spread| spread.median_ms),
-            of(spread, |spread| spread.p95_ms),
-            of(spread, |spread| spread.p99_ms),
-            of(spread, |spread| spread.max_ms),
-        ]
-    };
-    let drift = |drift: Option<f64>| drift.map_or("–".into(), |drift| format!("{drift:.2}×"));
-    let mut cells = vec![text::bytes(one.message_bytes)];
-    cells.extend(quantiles(one.baseline));
-    cells.push(format!(
-        "{} / {}",
-        drift(one.baseline_drift),
-        drift(one.baseline_max_drift)
-    ));
-    cells.extend(quantiles(one.loaded));
-    cells.extend([
-        factor_with_interval(&one.median),
-        factor_with_interval(&one.p99),
-        factor_with_interval(&one.max),
-        factor(&one.worst),
-        format!("{} (baseline {})", one.stalls, one.baseline_stalls),
-        format!(
-            "{} / {}, {}, {}",
-            one.median.loaded_n, one.median.baseline_n, one.ranks, one.rounds
-        ),
-    ]);
-    cells
+    [
+        spread.median_ms,
+        spread.p95_ms,
+        spread.p99_ms,
+        spread.max_ms,
+    ]
+    .map(ms)
 }
 
 /// Waits of the loops around the all-reduces.

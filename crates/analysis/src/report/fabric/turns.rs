@@ -29,12 +29,15 @@ pub(super) fn chart(one: &Contention) -> String {
     frame.draw_title(&mut svg, &name);
     frame.draw_y(&mut svg, time_label);
     frame.draw_x(&mut svg, |tick| text::count(tick.round() as usize));
+    // Dots that stand far apart may be large.
+    let few = base.len() + loaded.len() <= 1_000;
+    let size = if few { " few" } else { "" };
     for (colour, points) in [("s1", &base), ("s0", &loaded)] {
         let heights: Vec<f64> = points.iter().map(|point| point.1).collect();
         let kept = thin::keep(&heights, MAX_DOTS);
         let at = |place: usize| frame.at(points[place].0, points[place].1);
         let dots: Vec<(f64, f64)> = kept.into_iter().map(at).collect();
-        svg.dots(&format!("dots {colour}"), &dots);
+        svg.dots(&format!("dots {colour}{size}"), &dots);
     }
     if let Some(sorted) = one.baseline.sorted() {
         let y = frame.y_at(sorted.median());
