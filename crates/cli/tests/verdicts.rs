@@ -217,7 +217,10 @@ fn history_names_the_night_and_fails_where_it_is_recent() {
     let done = bench(&["history"], &[temp.path()]);
     assert_eq!(code(&done), 0);
     let text = String::from_utf8(done.stdout).unwrap();
-    assert!(text.contains("night-18") && text.contains("+13"), "{text}");
+    assert!(
+        text.contains("night-18") && text.contains("+129.1 %"),
+        "{text}"
+    );
     assert_eq!(
         code(&bench(&["history", "--fail-recent", "10"], &[temp.path()])),
         1
