@@ -9,7 +9,7 @@ use crate::python::PythonBenchmark;
 use crate::spec::{self, Backend, DropCache, Engine, Fsync, Interface, Launcher, RunSpec};
 use crate::work::WorkFolder;
 use crate::workload::{Registration, Registry};
-use crate::{BenchError, Kind, Params, Result, files};
+use crate::{BenchError, Kind, Param, Params, Result, files};
 
 /// The most samples that one rank keeps: some 64 MB of memory and twice as much in its manifest.
 pub const MAX_SAMPLES: u64 = 8_000_000;
@@ -204,7 +204,7 @@ impl Known<'_> {
         spec.fsync = options.fsync.unwrap_or(fsync);
         spec.params = params;
         if let Some(native) = native {
-            absolute_paths(native, &mut spec.params)?;
+            absolute_paths(native, given, &mut spec.params)?;
             if engine == Engine::Native {
                 check(native, &spec)?;
             }
@@ -301,8 +301,14 @@ fn dist_init(asked: Option<&str>) -> Result<String> {
 }
 
 /// Paths are as this process sees them: ranks may have another working folder.
-fn absolute_paths(known: &Registration, params: &mut Map<String, Value>) -> Result<()> {
-    for param in known.params.iter().filter(|param| param.kind == Kind::Path) {
+fn absolute_paths(
+    known: &Registration,
+    given: &Map<String, Value>,
+    params: &mut Map<String, Value>,
+) -> Result<()> {
+    // A default is no path of the user's: Python's is `.` where none is meant.
+    let is_given = |param: &&Param| param.kind == Kind::Path && given.contains_key(param.name);
+    for param in known.params.iter().filter(is_given) {
         let Some(Value::String(path)) = params.get_mut(param.name) else {
             continue;
         };

@@ -165,15 +165,6 @@ fn files_are_read_in_every_order_with_every_hash() {
 }
 
 #[test]
-fn a_tree_deeper_than_descriptors_and_paths_is_made_and_removed() {
-    let temp = tempfile::tempdir().unwrap();
-    let params = [("depth", "3000"), ("breadth", "1"), ("files_per_dir", "1")];
-    let manifest = alone(temp.path(), "folder_bench", &params).unwrap();
-    assert_eq!(manifest.timing["mkdir"].count, 30_000);
-    assert!(left(temp.path()).is_empty());
-}
-
-#[test]
 #[ignore = "long: a hundred thousand files and as many folders"]
 fn a_hundred_thousand_files_and_folders_are_made_and_removed() {
     let temp = tempfile::tempdir().unwrap();

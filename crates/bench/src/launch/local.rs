@@ -77,6 +77,8 @@ struct Member {
     rank: u32,
     child: Child,
     ended: Option<ExitStatus>,
+    /// What it said last that was no progress: why it ended, where it left no manifest.
+    said: Option<String>,
 }
 
 /// Why ranks were asked to end.
@@ -154,6 +156,7 @@ impl Gang {
             rank,
             child,
             ended: None,
+            said: None,
         });
     }
 
@@ -161,7 +164,7 @@ impl Gang {
     fn watch(&mut self, stop: &Stop, watch: Watch<'_>) {
         while self.look() {
             while let Ok(event) = self.events.try_recv() {
-                watch(event);
+                self.hear(event, watch);
             }
             if !matches!(self.told, Some(Told::Stop(_))) {
                 let late = self.began.elapsed() > self.patience;
@@ -181,7 +184,7 @@ impl Gang {
                 break;
             }
             if let Ok(event) = self.events.recv_timeout(LOOK) {
-                watch(event);
+                self.hear(event, watch);
             }
         }
         // What was said last may still be on its way.
@@ -190,8 +193,17 @@ impl Gang {
             .events
             .recv_timeout(until.saturating_duration_since(Instant::now()))
         {
-            watch(event);
+            self.hear(event, watch);
         }
+    }
+
+    fn hear(&mut self, event: Event, watch: Watch<'_>) {
+        if let Event::Said { rank, line } = &event
+            && let Some(member) = self.members.iter_mut().find(|one| one.rank == *rank)
+        {
+            member.said = Some(line.clone());
+        }
+        watch(event);
     }
 
     /// Whether any rank is still there.
@@ -242,11 +254,17 @@ impl Gang {
     /// How ranks ended that did not end well, in words. It stands in the manifest of one that wrote
     /// none itself.
     fn faults(&self) -> Vec<(u32, String)> {
-        let fault = |member: &Member| match member.ended {
-            Some(status) if status.success() => "the rank ended without a manifest".to_owned(),
-            Some(status) => format!("the rank was ended: {status}"),
-            None => "the rank could not be ended: a call of the file system did not come back"
-                .to_owned(),
+        let fault = |member: &Member| {
+            let how = match member.ended {
+                Some(status) if status.success() => "the rank ended without a manifest".to_owned(),
+                Some(status) => format!("the rank was ended: {status}"),
+                None => "the rank could not be ended: a call of the file system did not come back"
+                    .to_owned(),
+            };
+            match &member.said {
+                Some(said) => format!("{how}; it said: {said}"),
+                None => how,
+            }
         };
         self.members
             .iter()

@@ -281,3 +281,25 @@ fn data_that_is_kept_is_read_by_another_run() {
     assert_eq!(bad.verify.bad, 1);
     assert!(Path::new(&dataset).exists(), "what was kept stays");
 }
+
+#[test]
+fn a_tree_deeper_than_any_path_is_made_walked_and_removed() {
+    let place = place();
+    let words = [
+        "run",
+        "folder_bench",
+        "--depth",
+        "1500",
+        "--breadth",
+        "1",
+        "--files-per-dir",
+        "1",
+        "--iterations",
+        "1",
+        "--warmup",
+        "0",
+    ];
+    let manifests = must_pass(place.path(), &words);
+    assert_eq!(manifests[0].timing["mkdir"].count, 1500);
+    assert_eq!(manifests[0].timing["rmdir"].count, 1500);
+}
