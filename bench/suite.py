@@ -15,7 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import fsspec  # type: ignore[import-untyped]
+import fsspec
 import numpy as np
 
 from bench.rounds import centre, no_collection
@@ -129,7 +129,7 @@ def _against_c(setting: Setting, suite: Suite, loop: Path, name: str) -> Row:
 
     def theirs() -> int:
         folder = suite.new()
-        words = [loop, name, folder, str(files), str(_FILE_BYTES)]
+        words = [str(loop), name, str(folder), str(files), str(_FILE_BYTES)]
         done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=True)
         folder.rmdir() if name == "delete" else shutil.rmtree(folder)
         return int(done.stdout.split()[1])

@@ -303,3 +303,51 @@ fn a_tree_deeper_than_any_path_is_made_walked_and_removed() {
     assert_eq!(manifests[0].timing["mkdir"].count, 1500);
     assert_eq!(manifests[0].timing["rmdir"].count, 1500);
 }
+
+/// What fio 3.33 answers, in short.
+const FIO: &str = r#"#!/bin/sh
+[ "$1" = --version ] && { echo fio-3.33; exit 0; }
+echo "fio: a note before the document"
+echo '{"jobs":[{"error":0,"read":{"io_bytes":4096000,"total_ios":1000,"clat_ns":{"max":9000,
+"mean":2000.4,"percentile":{"50.000000":1900,"99.000000":5000}}},"write":{"total_ios":0}}]}'
+"#;
+
+#[test]
+fn percentiles_of_fio_are_in_the_same_records() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let place = place();
+    let fio = place.path().join("fio");
+    fs::write(&fio, FIO).unwrap();
+    fs::set_permissions(&fio, fs::Permissions::from_mode(0o755)).unwrap();
+    let path = format!(
+        "{}:{}",
+        place.path().display(),
+        std::env::var("PATH").unwrap()
+    );
+    let words = [
+        "run",
+        "fio",
+        "--dataset-path",
+        "data",
+        "--output-dir",
+        "out",
+        "--iterations",
+        "2",
+    ];
+    let done = bench(place.path(), &words)
+        .env("PATH", path)
+        .output()
+        .unwrap();
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+    let manifest = &manifests(place.path())[0];
+    assert_eq!(manifest.timing["read_p99"].samples, [5000, 5000]);
+    assert_eq!(manifest.timing["read_mean"].samples, [2000, 2000]);
+    assert_eq!(manifest.iterations[0].io_bytes, 4_096_000);
+    assert!(!manifest.timing.contains_key("write_p50"));
+    is_clean(place.path());
+}
