@@ -303,7 +303,7 @@ def _train(commands: Any) -> None:
         dest="window_s",
         type=_seconds(1e-3, 1e7),
         default=0.0,
-        help="least time of a forward pass, in ms: it sleeps where a GPU would compute (0)",
+        help="least time that an iteration computes, in ms: it sleeps where a GPU would (0)",
     )
 
 
