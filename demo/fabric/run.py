@@ -221,6 +221,8 @@ class Study:
                 "--batch",
                 str(self.of_cycle()),
             ]
+            # A worker reads a whole batch: few ahead, or a phase without I/O would begin with it.
+            words += ["--workers", str(max(1, options.workers // 2)), "--prefetch", "1"]
         words += ["--order", "kept", "--use", str(self.used(command)), "--timeout", "120"]
         for note in self._notes(condition):
             words += ["--note", note]
