@@ -60,7 +60,7 @@ def slower(base: Path, candidate: Path) -> list[str]:
     return ops
 
 
-def test_a_worsetier_is_found(tmp_path: Path, slow: Tier) -> None:
+def test_a_slower_tier_is_found(tmp_path: Path, slow: Tier) -> None:
     base = side(tmp_path / "base", slow, 1.0, range(6))
     # So much slower that no busy machine hides it; the soak test below has 30 %.
     assert "read" in slower(base, side(tmp_path / "slower", slow, 4.0, range(6)))
