@@ -76,7 +76,14 @@ OPTIONAL = {"hdf5_index_kerchunk"}
 SUITE = VARIANTS["suite"]
 INDEXING = VARIANTS["big_index"] | {"files_index"}
 SECONDS = INDEXING | {"hdf5_index_kerchunk", "hdf5_index_h5py", "flatten_lzf", "plan_cluster"}
-LATENCIES = EXPECTED - TIER - SECONDS - SUITE - {"origin_bytes", "darshan_read", "remote_clients"}
+LATENCIES = (
+    EXPECTED
+    - TIER
+    - SECONDS
+    - SUITE
+    - VARIANTS["preload"]
+    - {"origin_bytes", "darshan_read", "remote_clients"}
+)
 
 
 def bench(out: Path, *words: str) -> subprocess.CompletedProcess[str]:
