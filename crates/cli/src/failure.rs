@@ -48,6 +48,11 @@ impl Failure {
         self
     }
 
+    /// What happened, without the hint.
+    pub(crate) fn message(&self) -> &str {
+        &self.message
+    }
+
     /// Prints it and gives the exit code.
     pub(crate) fn show(&self) -> ExitCode {
         eprintln!("{self}");

@@ -4,6 +4,7 @@
 
 mod bench;
 mod cat;
+mod doctor;
 mod emulate;
 mod export;
 mod fabric;
@@ -53,6 +54,7 @@ enum Command {
     Serve(serve::Arguments),
     Run(run::Arguments),
     Status(status::Arguments),
+    Doctor(doctor::Arguments),
     Stop(status::StopArguments),
     Mount(mount::Arguments),
     Emulate(emulate::Arguments),
@@ -75,6 +77,10 @@ fn main() -> ExitCode {
         Command::Export(arguments) => export::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Run(arguments) => match run::run(&arguments) {
+            Ok(code) => return code,
+            Err(failure) => Err(failure),
+        },
+        Command::Doctor(arguments) => match doctor::run(&arguments) {
             Ok(code) => return code,
             Err(failure) => Err(failure),
         },

@@ -33,7 +33,7 @@ pub(crate) struct MemberArguments {
 }
 
 /// Port of the daemons where their addresses follow from the names of the hosts.
-const PORT: u16 = 7420;
+pub(crate) const PORT: u16 = 7420;
 
 /// This node and the others.
 pub(crate) struct Together {
@@ -200,7 +200,7 @@ pub(crate) fn are_found_out(said: Option<&str>) -> bool {
     said.is_some_and(|said| !matches!(said, Ok(Said::List(_)) | Err(_)))
 }
 
-fn host_name() -> String {
+pub(crate) fn host_name() -> String {
     let name = rustix::system::uname();
     name.nodename().to_string_lossy().into_owned()
 }
@@ -212,7 +212,8 @@ fn is_host(host: &str, me: &str) -> bool {
         || (!me.is_empty() && short(host) == short(me) && host.parse::<std::net::IpAddr>().is_err())
 }
 
-fn name(launcher: Launcher) -> &'static str {
+/// What a launcher is called.
+pub(crate) fn name(launcher: Launcher) -> &'static str {
     match launcher {
         Launcher::Slurm => "Slurm",
         Launcher::Flux => "Flux",

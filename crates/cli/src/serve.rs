@@ -191,6 +191,19 @@ fn plan(arguments: &Arguments, together: Option<&Together>) -> Result<ServePlan,
             })?
         }
     };
+    resolve(flags, file)
+}
+
+/// The plan of a daemon that is told its folder and nothing else.
+pub(crate) fn plan_in(folder: &Path) -> Result<ServePlan, Failure> {
+    let flags = ServeSettings {
+        cache: std::path::absolute(folder).ok(),
+        ..ServeSettings::default()
+    };
+    resolve(flags, ServeSettings::default())
+}
+
+fn resolve(flags: ServeSettings, file: ServeSettings) -> Result<ServePlan, Failure> {
     let mut env = ServeSettings::from_env(|name| std::env::var(name).ok()).map_err(broken)?;
     // What is found out stands in the flags by now.
     env.members = env

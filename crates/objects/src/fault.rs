@@ -89,7 +89,7 @@ fn bad(scheme: Scheme, status: StatusCode, region: Option<String>, detail: Strin
 }
 
 /// What to set where access is denied.
-pub(crate) const fn way_out(scheme: Scheme) -> &'static str {
+pub const fn way_out(scheme: Scheme) -> &'static str {
     match scheme {
         Scheme::S3 => {
             "set `AWS_ACCESS_KEY_ID` and `AWS_SECRET_ACCESS_KEY`, or `AWS_SKIP_SIGNATURE=true` for \

@@ -18,11 +18,14 @@
 
 mod answer;
 mod connector;
+mod credentials;
 mod fault;
 mod marked;
 mod open;
 mod settings;
 mod store;
 
+pub use credentials::credentials;
+pub use fault::way_out;
 pub use settings::StoreSettings;
 pub use store::ObjectStores;

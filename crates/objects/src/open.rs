@@ -13,6 +13,7 @@ use object_store::{BackoffConfig, ClientOptions, ObjectStore, RetryConfig};
 
 use crate::StoreSettings;
 use crate::connector::{Connector, chain};
+use crate::credentials;
 use crate::fault::way_out;
 
 /// Where machines of the clouds ask for credentials.
@@ -47,15 +48,7 @@ pub(crate) fn open(
 type Opened = Result<object_store::Result<Arc<dyn ObjectStore>>, StoreFault>;
 
 fn s3(url: &StoreUrl, settings: &StoreSettings) -> Opened {
-    let credentials = [
-        "AWS_ACCESS_KEY_ID",
-        "AWS_SECRET_ACCESS_KEY",
-        "AWS_WEB_IDENTITY_TOKEN_FILE",
-        "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
-        "AWS_METADATA_ENDPOINT",
-    ];
-    need_credentials(Scheme::S3, settings, "AWS_SKIP_SIGNATURE", &credentials)?;
+    need_credentials(Scheme::S3, settings, "AWS_SKIP_SIGNATURE", credentials::S3)?;
     let endpoint = ["AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT"];
     let mut builder = AmazonS3Builder::new();
     for (key, value) in configured(settings, "AWS_") {
@@ -79,14 +72,12 @@ fn gcs(url: &StoreUrl, settings: &StoreSettings) -> Opened {
     if let Some(path) = settings.get("GOOGLE_APPLICATION_CREDENTIALS") {
         builder = builder.with_application_credentials(path);
     }
-    let credentials = [
-        "GOOGLE_APPLICATION_CREDENTIALS",
-        "GOOGLE_SERVICE_ACCOUNT",
-        "GOOGLE_SERVICE_ACCOUNT_PATH",
-        "GOOGLE_SERVICE_ACCOUNT_KEY",
-        "GOOGLE_BEARER_TOKEN",
-    ];
-    need_credentials(Scheme::Gcs, settings, "GOOGLE_SKIP_SIGNATURE", &credentials)?;
+    need_credentials(
+        Scheme::Gcs,
+        settings,
+        "GOOGLE_SKIP_SIGNATURE",
+        credentials::GCS,
+    )?;
     Ok(builder
         .with_bucket_name(url.authority())
         .with_client_options(options(settings, is_plain(settings, &["GOOGLE_BASE_URL"])))
@@ -97,26 +88,11 @@ fn gcs(url: &StoreUrl, settings: &StoreSettings) -> Opened {
 }
 
 fn azure(url: &StoreUrl, settings: &StoreSettings) -> Opened {
-    let credentials = [
-        "AZURE_STORAGE_ACCOUNT_KEY",
-        "AZURE_STORAGE_ACCESS_KEY",
-        "AZURE_STORAGE_MASTER_KEY",
-        "AZURE_STORAGE_SAS_KEY",
-        "AZURE_STORAGE_SAS_TOKEN",
-        "AZURE_STORAGE_TOKEN",
-        "AZURE_STORAGE_CLIENT_SECRET",
-        "AZURE_CLIENT_SECRET",
-        "AZURE_FEDERATED_TOKEN_FILE",
-        "AZURE_USE_AZURE_CLI",
-        "AZURE_STORAGE_USE_EMULATOR",
-        "AZURE_MSI_ENDPOINT",
-        "AZURE_IDENTITY_ENDPOINT",
-    ];
     need_credentials(
         Scheme::Azure,
         settings,
         "AZURE_SKIP_SIGNATURE",
-        &credentials,
+        credentials::AZURE,
     )?;
     let endpoint = ["AZURE_STORAGE_ENDPOINT", "AZURE_ENDPOINT"];
     let emulated = settings.get("AZURE_STORAGE_USE_EMULATOR").is_some();
