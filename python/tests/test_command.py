@@ -28,6 +28,7 @@ COMMANDS = (
     "run",
     "status",
     "stop",
+    "doctor",
     "emulate",
     "report",
     "tiers",
