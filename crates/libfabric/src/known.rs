@@ -6,7 +6,7 @@ pub fn device_of(provider: &str) -> Option<&'static str> {
     match provider {
         "cxi" => Some("/sys/class/cxi"),
         // Omni-Path and EFA show themselves as InfiniBand does.
-        "verbs" | "efa" | "opx" | "psm2" | "psm3" => Some("/sys/class/infiniband"),
+        "verbs" | "efa" | "opx" | "psm" | "psm2" | "psm3" => Some("/sys/class/infiniband"),
         "usnic" => Some("/sys/class/usnic"),
         _ => None,
     }
