@@ -108,24 +108,11 @@ impl MemberArguments {
     }
 
     fn by_list(&self, list: String) -> Result<Together, Failure> {
-        if let Some(listen) = &self.listen {
-            return Ok(Together::of(list, listen.clone()));
-        }
-        let me = host_name();
-        let names = list
-            .split(',')
-            .map(|member| member.split('*').next().unwrap_or("").trim());
-        let mut mine = names.filter(|name| {
-            let host = name.rsplit_once(':').map_or(*name, |(host, _)| host);
-            is_host(host, &me)
-        });
-        match (mine.next().map(str::to_owned), mine.next()) {
-            (Some(listen), None) => Ok(Together::of(list, listen)),
-            _ => Err(
-                Failure::usage(format!("not one member has the name of this host, `{me}`"))
-                    .hint("say which it is with --listen"),
-            ),
-        }
+        let listen = match &self.listen {
+            Some(listen) => listen.clone(),
+            None => mine(&list)?,
+        };
+        Ok(Together::of(list, listen))
     }
 
     fn by_hosts(&self, job: &Job) -> Result<Together, Failure> {
@@ -191,6 +178,25 @@ impl MemberArguments {
                 .hint("name an address of this node with --host")
         })?;
         Ok(format!("{host}:{}", address.port()))
+    }
+}
+
+/// Which of a list of members has the name of this host.
+pub(crate) fn mine(list: &str) -> Result<String, Failure> {
+    let me = host_name();
+    let names = list
+        .split(',')
+        .map(|member| member.split('*').next().unwrap_or("").trim());
+    let mut mine = names.filter(|name| {
+        let host = name.rsplit_once(':').map_or(*name, |(host, _)| host);
+        is_host(host, &me)
+    });
+    match (mine.next(), mine.next()) {
+        (Some(listen), None) => Ok(listen.to_owned()),
+        _ => Err(
+            Failure::usage(format!("not one member has the name of this host, `{me}`"))
+                .hint("say which it is with --listen"),
+        ),
     }
 }
 

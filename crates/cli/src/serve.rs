@@ -194,10 +194,18 @@ fn plan(arguments: &Arguments, together: Option<&Together>) -> Result<ServePlan,
     resolve(flags, file)
 }
 
-/// The plan of a daemon that is told its folder and nothing else.
+/// The plan of a daemon that is told its folder and nothing else, or that `forebay run` tells which
+/// of the members it is.
 pub(crate) fn plan_in(folder: &Path) -> Result<ServePlan, Failure> {
+    let set = |name: &str| std::env::var(name).ok().filter(|value| !value.is_empty());
+    let list = set("FOREBAY_MEMBERS").filter(|said| !members::are_found_out(Some(said)));
+    let listen = match (list, set("FOREBAY_LISTEN")) {
+        (Some(list), None) => members::mine(&list).ok(),
+        _ => None,
+    };
     let flags = ServeSettings {
         cache: std::path::absolute(folder).ok(),
+        listen,
         ..ServeSettings::default()
     };
     resolve(flags, ServeSettings::default())

@@ -95,6 +95,18 @@ fn what_is_needed_and_broken_ends_with_one_and_a_way_out() {
 }
 
 #[test]
+fn members_that_name_this_host_are_sound() {
+    let temp = tempfile::tempdir().unwrap();
+    let host = fs::read_to_string("/proc/sys/kernel/hostname").unwrap();
+    let members = format!("{}:7420,another.invalid:7420", host.trim());
+    let set = [("FOREBAY_MEMBERS", members.as_str())];
+    let done = doctor(&temp.path().join("cache"), &["--json"], &set);
+    let found = report(&done);
+    assert!(done.status.success(), "{found:#}");
+    assert_eq!(item(&found, "job", "members")["reason"], "2 nodes");
+}
+
+#[test]
 fn credentials_are_named_and_never_shown() {
     let temp = tempfile::tempdir().unwrap();
     let set = [

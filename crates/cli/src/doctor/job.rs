@@ -60,7 +60,7 @@ fn said() -> Item {
     match Said::parse(&said) {
         Ok(Said::List(list)) => {
             let members = list.split(',').filter(|member| !member.trim().is_empty());
-            Item::ok(name, count(members.count() as u64, "address"))
+            Item::ok(name, count(members.count() as u64, "node"))
         }
         Ok(Said::Folder(folder)) if !folder.is_dir() => {
             let why = format!("`{}` is no folder yet", folder.display());
