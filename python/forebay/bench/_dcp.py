@@ -138,6 +138,8 @@ def _reader_class() -> Any:
     from torch.distributed.checkpoint.filesystem import FileSystemReader
 
     class Reader(FileSystemReader):
+        """Reads as its base does, and measures metadata and shards apart."""
+
         def read_metadata(self, *arguments: Any, **named: Any) -> Any:
             with measured("read_metadata"):
                 return super().read_metadata(*arguments, **named)

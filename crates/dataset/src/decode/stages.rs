@@ -188,7 +188,9 @@ pub(super) fn stored_len(filter: Filter, len: Wanted, chunk: &Chunk<'_>) -> Want
             let held = len.most() + u64::from(skipped);
             Wanted::AtMost(held + held / 16 + 64)
         }
-        // No compressor makes incompressible data longer than this: Blosc, with 16 bytes and four
+        // Their blocks have lengths of their own, four bytes each, and may be as short as a byte.
+        (Filter::Lz4 | Filter::Bitshuffle(_), len) => Wanted::AtMost(len.most() * 5 + 64),
+        // No other compressor makes incompressible data longer than this: Blosc, with 16 bytes and four
         // for each of its blocks of at least 128 bytes, comes nearest.
         (_, len) => Wanted::AtMost(len.most() + len.most() / 16 + 64),
     }
