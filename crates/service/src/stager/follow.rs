@@ -19,11 +19,14 @@ const WINDOW: u64 = 4096;
 const MOST_AHEAD: u64 = 1 << 20;
 /// Samples that staging may be ahead before the pace is known.
 const FIRST_AHEAD: u64 = 4096;
-/// Samples that staging may be ahead while a loader starts its workers: enough that their first
-/// batches are there, and few enough to leave them the processors.
-const START_AHEAD: u64 = 128;
+/// Samples that are staged ahead while a loader starts its workers: enough that the first batch is
+/// there, and few enough to leave them the processors.
+const START_AHEAD: u64 = 32;
 /// How long a loader may take for that. One that takes longer is busy with something else.
 const START: Duration = Duration::from_secs(1);
+/// A loader hands out the batches of its start in one go; the next one after such a pause is for
+/// a batch that has arrived.
+const PAUSE: Duration = Duration::from_millis(20);
 
 /// A plan, and the one after it where that is known.
 pub(crate) struct Following {
@@ -33,8 +36,8 @@ pub(crate) struct Following {
     plans: Arc<Vec<PlanFile>>,
     /// How far the reads of the order are, for those who ask from other threads.
     progress: Arc<AtomicU64>,
-    /// When this was begun; `None` once it has handed something out.
-    starting: Option<Instant>,
+    /// `None` once the first batch has arrived.
+    starting: Option<Starting>,
     /// Entries of all plans that the sampler has handed out.
     taken: u64,
     /// Entries of all plans that were looked at.
@@ -64,7 +67,10 @@ impl Following {
             open,
             plans: Arc::new(plans),
             progress: Arc::default(),
-            starting: Some(Instant::now()),
+            starting: Some(Starting {
+                since: Instant::now(),
+                handed_out: None,
+            }),
             taken: 0,
             cursor: 0,
             upcoming: VecDeque::new(),
@@ -144,8 +150,8 @@ impl Following {
         };
         self.yields = yields;
         self.pace.note(taken, now);
-        let is_over = |since: &Instant| taken > self.taken || now > *since + START;
-        self.starting = self.starting.filter(|since| !is_over(since));
+        let moved = taken > self.taken;
+        self.starting = self.starting.and_then(|starting| starting.then(moved, now));
         let passed = taken.saturating_sub(self.taken);
         for _ in 0..passed.min(self.ahead.len() as u64) {
             self.ahead_bytes -= u64::from(self.ahead.pop_front().unwrap_or(0));
@@ -170,13 +176,13 @@ impl Following {
             return true;
         }
         let total: u64 = self.plans.iter().map(PlanFile::len).sum();
-        let samples = match self.starting {
-            Some(_) => START_AHEAD,
-            None => (self.pace.samples_in(time))
-                .unwrap_or(FIRST_AHEAD)
-                .clamp(64, MOST_AHEAD),
+        let samples = (self.pace.samples_in(time))
+            .unwrap_or(FIRST_AHEAD)
+            .clamp(64, MOST_AHEAD);
+        let is_inside = match self.starting {
+            Some(_) => self.cursor < START_AHEAD,
+            None => self.ahead_bytes < bytes && self.lead() < samples,
         };
-        let is_inside = self.ahead_bytes < bytes && self.lead() < samples;
         is_inside && self.cursor < total && !self.is_broken
     }
 
@@ -247,6 +253,28 @@ impl Following {
 
     fn read_window(&mut self) {
         self.upcoming.extend(entries(&self.plans, self.cursor));
+    }
+}
+
+/// A loader that starts its workers, from when it announced its order.
+#[derive(Clone, Copy)]
+struct Starting {
+    since: Instant,
+    /// When it was last seen to hand out samples.
+    handed_out: Option<Instant>,
+}
+
+impl Starting {
+    /// The same at a later look, before which it has `moved` on or not; `None` if it has started.
+    fn then(self, moved: bool, now: Instant) -> Option<Self> {
+        let is_next = moved && self.handed_out.is_some_and(|last| now > last + PAUSE);
+        if is_next || now > self.since + START {
+            return None;
+        }
+        Some(Self {
+            handed_out: if moved { Some(now) } else { self.handed_out },
+            ..self
+        })
     }
 }
 

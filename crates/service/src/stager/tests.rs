@@ -208,11 +208,17 @@ fn a_loader_that_starts_is_left_the_processors() {
     let now = Instant::now();
     assert!(following.look(now).unwrap());
     let lead = look_as_far_as_may_be(&mut following, &world);
-    assert_eq!(lead, 128, "its first batches are worth it");
-    write_word(&file, 64, 1);
-    assert!(following.look(now).unwrap());
+    assert_eq!(lead, 32, "its first batch is worth it");
+    for (taken, left) in [(16, 16), (32, 0)] {
+        write_word(&file, 64, taken);
+        assert!(following.look(now).unwrap());
+        let lead = look_as_far_as_may_be(&mut following, &world);
+        assert_eq!(lead, left, "its workers ask themselves for the next ones");
+    }
+    write_word(&file, 64, 48);
+    assert!(following.look(now + Duration::from_millis(30)).unwrap());
     let lead = look_as_far_as_may_be(&mut following, &world);
-    assert_eq!(lead, 999, "it has started");
+    assert_eq!(lead, 952, "it has its first batch");
 }
 
 #[test]
