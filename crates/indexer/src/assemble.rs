@@ -35,12 +35,8 @@ pub(crate) fn in_output(request: &IndexRequest) -> impl Fn(IndexError) -> Indexe
 
 /// The root as it stands in the index.
 pub(crate) fn root(inputs: &Inputs) -> Result<&str> {
-    inputs.root.to_str().ok_or_else(|| {
-        IndexerError::Request(format!(
-            "the name of `{}` is not UTF-8",
-            inputs.root.display()
-        ))
-    })
+    let root = &inputs.root;
+    root.to_str().ok_or_else(|| IndexerError::not_utf8(root))
 }
 
 pub(crate) fn builder(

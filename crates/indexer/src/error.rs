@@ -121,6 +121,11 @@ impl IndexerError {
         move |source| Self::Io { act, path, source }
     }
 
+    /// A path that no index can hold.
+    pub(crate) fn not_utf8(path: &Path) -> Self {
+        Self::Request(format!("the name of `{}` is not UTF-8", path.display()))
+    }
+
     /// An error inside an HDF5 file. `object` is a path in the file, empty for the file itself.
     pub(crate) fn h5(path: &Path, object: &str) -> impl FnOnce(H5Error) -> Self {
         let path = path.to_path_buf();

@@ -120,9 +120,8 @@ fn roots(indexes: &[IndexFile]) -> Result<(String, Vec<String>)> {
         }
     }
     let text = |path: &Path| {
-        let shown = path.display();
         let text = path.to_str().map(str::to_owned);
-        text.ok_or_else(|| IndexerError::Request(format!("the name of `{shown}` is not UTF-8")))
+        text.ok_or_else(|| IndexerError::not_utf8(path))
     };
     let prefix = |folder: &PathBuf| {
         let below = text(folder.strip_prefix(&common).unwrap_or(folder))?;

@@ -1,6 +1,7 @@
 //! Walks folders for the files to index.
 
 use std::collections::HashSet;
+use std::ffi::OsString;
 use std::fs::{self, DirEntry, Metadata};
 use std::path::{Path, PathBuf};
 
@@ -222,13 +223,17 @@ impl<'a> Lister<'a> {
     }
 
     fn list(&self, folder: &Path, state: FolderState, known: &Listings<'_>) -> Result<Listed> {
-        let fresh = match known.find(folder, state) {
-            Some(_) => None,
-            None => Some(self.entries(folder)?),
+        let listed = match known.find(folder, state) {
+            Some(entries) => self.inputs(folder, entries)?,
+            None => {
+                let entries = self.entries(folder)?;
+                let listed = self.inputs(folder, &entries)?;
+                Listed {
+                    entries: Some(entries),
+                    ..listed
+                }
+            }
         };
-        let entries = fresh.as_ref().or_else(|| known.find(folder, state));
-        let mut listed = self.inputs(folder, entries.unwrap_or(&Entries::default()))?;
-        listed.entries = fresh;
         self.progress.advance(listed.files.len() as u64);
         Ok(listed)
     }
@@ -238,8 +243,9 @@ impl<'a> Lister<'a> {
         let mut entries = Entries::default();
         for entry in fs::read_dir(folder).map_err(IndexerError::io("list", folder))? {
             let entry = entry.map_err(IndexerError::io("list", folder))?;
-            if self.request.hidden || !entry.file_name().as_encoded_bytes().starts_with(b".") {
-                self.entry(folder, &entry, &mut entries)?;
+            let name = entry.file_name();
+            if self.request.hidden || !name.as_encoded_bytes().starts_with(b".") {
+                self.entry(&entry, name, &mut entries)?;
             }
         }
         // Sorted here, where it is done for many folders at one time.
@@ -247,32 +253,27 @@ impl<'a> Lister<'a> {
         Ok(entries)
     }
 
-    fn entry(&self, folder: &Path, entry: &DirEntry, entries: &mut Entries) -> Result<()> {
-        let path = || folder.join(entry.file_name());
-        let kind = entry.file_type();
-        let kind = kind.map_err(|error| IndexerError::io("read", &path())(error))?;
+    fn entry(&self, entry: &DirEntry, name: OsString, entries: &mut Entries) -> Result<()> {
+        let unread = |error| IndexerError::io("read", &entry.path())(error);
+        let kind = entry.file_type().map_err(unread)?;
         if !(kind.is_symlink() || kind.is_dir() || kind.is_file()) {
             return Ok(());
         }
-        let Ok(name) = entry.file_name().into_string() else {
-            return Err(without_name(&path()));
+        let Ok(name) = name.into_string() else {
+            return Err(IndexerError::not_utf8(&entry.path()));
         };
         if kind.is_symlink() {
             entries.links.push(name);
         } else if kind.is_dir() {
             entries.folders.push(name);
         } else {
-            let superblock = match may_be_hdf5(self.request) && self.may_be_input(&path()) {
-                true => superblock(&path(), false)?,
+            let superblock = match may_be_hdf5(self.request) && self.may_be_input(&entry.path()) {
+                true => superblock(&entry.path(), false)?,
                 false => None,
             };
             let found = match self.request.files_as_samples {
                 // Asked by its name in the open folder, which costs less than by its path.
-                true => Some(
-                    entry
-                        .metadata()
-                        .map_err(|e| IndexerError::io("read", &path())(e))?,
-                ),
+                true => Some(entry.metadata().map_err(unread)?),
                 false => None,
             };
             let found = found.map(|found| fingerprint(&found));
@@ -350,10 +351,6 @@ impl<'a> Lister<'a> {
                 self.root.display()
             ))
         })?;
-        below.to_str().ok_or_else(|| without_name(path))
+        below.to_str().ok_or_else(|| IndexerError::not_utf8(path))
     }
-}
-
-fn without_name(path: &Path) -> IndexerError {
-    IndexerError::Request(format!("the name of `{}` is not UTF-8", path.display()))
 }

@@ -186,10 +186,7 @@ impl Walk<'_> {
                 continue;
             }
             let Some(name) = name.to_str() else {
-                return Err(IndexerError::Request(format!(
-                    "the name of `{}` is not UTF-8",
-                    path.join(name).display()
-                )));
+                return Err(IndexerError::not_utf8(&path.join(name)));
             };
             paths.push(match folder {
                 "" => name.to_owned(),
@@ -236,8 +233,7 @@ fn write_index(
         source,
     };
     let Some(shown) = root.to_str() else {
-        let why = format!("the name of `{}` is not UTF-8", root.display());
-        return Err(IndexerError::Request(why));
+        return Err(IndexerError::not_utf8(root));
     };
     let field = FieldSpec {
         name: "data".to_owned(),
