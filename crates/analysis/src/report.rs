@@ -10,6 +10,7 @@ mod paper;
 mod scale;
 mod scatter;
 mod stages;
+mod staircase;
 pub mod suite;
 mod svg;
 mod tables;

@@ -2,6 +2,7 @@
 
 use super::scale::{Axis, Frame, share_label, time_label};
 use super::scatter::Value;
+use super::staircase::staircase;
 use super::svg::{Anchor, Svg};
 use super::view::View;
 use crate::epochs::sorted;
@@ -80,22 +81,9 @@ fn panel(svg: &mut Svg, view: &View<'_>, left: f64, title: &str, value: Value) {
     }
 }
 
-/// A falling staircase, from all iterations at the left edge to none right of the greatest.
+/// Of all iterations of a series.
 fn curve(frame: &Frame, series: &Series, value: Value) -> Vec<(f64, f64)> {
-    let values = sorted(series, value);
-    let n = values.n() as f64;
-    let mut level = frame.y_at(1.0);
-    let mut points = vec![(frame.left, level)];
-    for point in values.tail(MAX_POINTS) {
-        let x = frame.x_at(point.x);
-        points.push((x, level));
-        level = match point.over {
-            0 => frame.bottom(),
-            over => frame.y_at(over as f64 / n),
-        };
-        points.push((x, level));
-    }
-    points
+    staircase(frame, &sorted(series, value), MAX_POINTS)
 }
 
 fn window_line(svg: &mut Svg, frame: &Frame, (low, high): (f64, f64)) {

@@ -2,6 +2,7 @@
 
 use super::View;
 use crate::report::scale::{Axis, Frame, share_label, time_label};
+use crate::report::staircase::staircase;
 use crate::report::svg::Svg;
 use crate::stats::Sorted;
 use crate::suite::{BARRIER_WAIT, SuiteRun, WALL};
@@ -75,25 +76,12 @@ fn panel(
     for (nth, sorted) in samples.iter().enumerate() {
         let Some(sorted) = sorted else { continue };
         let class = format!("curve s{}", View::colour(nth));
-        svg.curve(&class, &staircase(&frame, sorted), &view.systems[nth].name);
+        svg.curve(
+            &class,
+            &staircase(&frame, sorted, MAX_POINTS),
+            &view.systems[nth].name,
+        );
     }
-}
-
-/// From all operations at the left edge to none right of the longest.
-fn staircase(frame: &Frame, sorted: &Sorted) -> Vec<(f64, f64)> {
-    let n = sorted.n() as f64;
-    let mut level = frame.y_at(1.0);
-    let mut points = vec![(frame.left, level)];
-    for point in sorted.tail(MAX_POINTS) {
-        let x = frame.x_at(point.x);
-        points.push((x, level));
-        level = match point.over {
-            0 => frame.bottom(),
-            over => frame.y_at(over as f64 / n),
-        };
-        points.push((x, level));
-    }
-    points
 }
 
 /// The runs of a benchmark at its greatest number of ranks.
