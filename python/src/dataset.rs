@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use forebay_client::{DaemonCommand, FieldPlace, OpenOptions};
+use forebay_client::FieldPlace;
 use forebay_dataset::IndexError;
 use pyo3::IntoPyObjectExt;
 use pyo3::exceptions::PyIndexError;
@@ -37,12 +37,7 @@ impl Dataset {
         program: Option<OsString>,
         arguments: Vec<OsString>,
     ) -> PyResult<Self> {
-        let options = OpenOptions {
-            root,
-            cache,
-            deadline: crate::deadline(deadline_s)?,
-            daemon: DaemonCommand { program, arguments },
-        };
+        let options = crate::open_options(root, cache, deadline_s, program, arguments)?;
         let opened = py.detach(|| forebay_client::Dataset::open(&index, options));
         let (inner, warning) = raised(py, opened)?;
         Ok(Self { inner, warning })

@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use forebay_client::{ClientError, DaemonCommand, FileRange, OpenOptions};
+use forebay_client::{ClientError, FileRange};
 use forebay_dataset::SegmentIndex;
 use forebay_dataset::tree::{FileTree, NodeIndex, NodeKind};
 use pyo3::exceptions::PyValueError;
@@ -39,12 +39,7 @@ impl Files {
         program: Option<OsString>,
         arguments: Vec<OsString>,
     ) -> PyResult<Self> {
-        let options = OpenOptions {
-            root,
-            cache,
-            deadline: crate::deadline(deadline_s)?,
-            daemon: DaemonCommand { program, arguments },
-        };
+        let options = crate::open_options(root, cache, deadline_s, program, arguments)?;
         let opened = py.detach(|| {
             let (inner, warning) = forebay_client::Dataset::open(&index, options)?;
             let tree = forebay_origin::open_tree(inner.index())?;

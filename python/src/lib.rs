@@ -10,9 +10,11 @@ mod published;
 #[allow(unsafe_code)]
 mod sys;
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use forebay_client::{DaemonCommand, OpenOptions};
 use pyo3::prelude::*;
 
 /// The status of the daemon that serves a cache folder, as JSON text.
@@ -59,6 +61,22 @@ pub(crate) fn deadline(seconds: f64) -> PyResult<Duration> {
     Duration::try_from_secs_f64(seconds).map_err(|_| {
         let message = format!("`deadline_s` must be a number of seconds, 0 or more: {seconds}");
         pyo3::exceptions::PyValueError::new_err(message)
+    })
+}
+
+/// How a data set is opened, from the arguments that Python gives.
+pub(crate) fn open_options(
+    root: Option<PathBuf>,
+    cache: Option<PathBuf>,
+    deadline_s: f64,
+    program: Option<OsString>,
+    arguments: Vec<OsString>,
+) -> PyResult<OpenOptions> {
+    Ok(OpenOptions {
+        root,
+        cache,
+        deadline: deadline(deadline_s)?,
+        daemon: DaemonCommand { program, arguments },
     })
 }
 
