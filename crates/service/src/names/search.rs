@@ -274,14 +274,14 @@ impl<'a> Search<'a> {
             Some(node) => {
                 let message = format!(
                     "`{name}` was published by node `{node}`, which could not be reached within \
-                     {} s",
+                     {:.1} s",
                     waited.as_secs_f64()
                 );
                 Refusal::new(ErrorKind::Unavailable, message)
             }
             None => {
                 let message = format!(
-                    "`{name}` was not published within {} s",
+                    "`{name}` was not published within {:.1} s",
                     waited.as_secs_f64()
                 );
                 Refusal::new(ErrorKind::Deadline, message)
