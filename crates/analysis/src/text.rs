@@ -74,6 +74,12 @@ pub(crate) fn count(value: usize) -> String {
     group(&value.to_string())
 }
 
+/// `1 run`, `2 runs`.
+pub(crate) fn plural(number: usize, thing: &str) -> String {
+    let ending = if number == 1 { "" } else { "s" };
+    format!("{} {thing}{ending}", count(number))
+}
+
 /// A duration in the unit that suits it: µs, ms or s.
 pub(crate) fn duration(seconds: f64) -> String {
     let (value, unit) = match seconds {

@@ -101,11 +101,11 @@ pub fn render(systems: &[System], options: &SuiteReportOptions) -> String {
     let runs: usize = systems.iter().map(|system| system.runs.len()).sum();
     let _ = writeln!(
         out,
-        "<header><h1>{}</h1><p>{} systems, {} runs, {} benchmarks</p></header>",
+        "<header><h1>{}</h1><p>{}, {}, {}</p></header>",
         escape(&options.title),
-        text::count(systems.len()),
-        text::count(runs),
-        text::count(view.benchmarks().len())
+        text::plural(systems.len(), "system"),
+        text::plural(runs, "run"),
+        text::plural(view.benchmarks().len(), "benchmark")
     );
     out.push_str("<main>\n");
     out.push_str(&tiles(&view));

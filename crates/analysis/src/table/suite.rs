@@ -7,7 +7,7 @@ use crate::suite::{
     Comparison, GroupComparison, Observed, OpComparison, OpHistory, OpSummary, RunSummary, Status,
     SuiteRun, Verdict,
 };
-use crate::text::{self, printable};
+use crate::text::{self, plural, printable};
 
 /// One run over all its ranks.
 #[must_use]
@@ -336,11 +336,6 @@ pub fn history(all: &[OpHistory], failed: usize) -> String {
         );
     }
     out
-}
-
-fn plural(number: usize, thing: &str) -> String {
-    let ending = if number == 1 { "" } else { "s" };
-    format!("{} {thing}{ending}", text::count(number))
 }
 
 fn duration(ns: f64) -> String {
