@@ -336,10 +336,12 @@ def test_a_read_that_hangs_is_begun_once_more(node: Node, slow: tuple[World, Tie
     # Enough reads to know what is usual, and so what is late.
     for index in range(100):
         dataset[index]
+    before = node.status()["metrics"]["hedged_reads"]
     tier.fault("hang", "--nth", 1)
     assert dataset[110]["data"].tobytes() == world.samples[110]["data"].tobytes()
     assert tier.held() == 1, "the first read still hangs"
-    assert node.status()["metrics"]["hedged_reads"] == 1
+    # A busy machine may have been late with one before.
+    assert node.status()["metrics"]["hedged_reads"] > before
     tier.clear()
     assert dataset[111]["data"].tobytes() == world.samples[111]["data"].tobytes()
 

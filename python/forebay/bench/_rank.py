@@ -22,6 +22,9 @@ from forebay.bench._registry import Benchmark, find, load
 from forebay.bench._spec import Place, Spec, place, read
 from forebay.bench._values import BenchError
 
+# Marks a folder that this run made, so that it may go with it.
+_MADE_HERE = ".made-for-this-run"
+
 # Failures in words are kept to so many characters.
 _MAX_ERROR = 4_000
 
@@ -208,11 +211,10 @@ def _folders(spec: Spec, who: Place) -> Iterator[tuple[Path, Path]]:
     base = Path(spec.work_dir or spec.dataset_path or spec.folder)
     folder, shared = base / f"rank-{who.rank:05}", base / "shared"
     made: list[Path] = []
-    bases: list[Path] = []
     try:
         if not base.is_dir():
             base.mkdir(parents=True, exist_ok=True)
-            bases.append(base)
+            base.joinpath(_MADE_HERE).touch()
         folder.mkdir()
         made.append(folder)
         if _made(shared):
@@ -227,10 +229,15 @@ def _folders(spec: Spec, who: Place) -> Iterator[tuple[Path, Path]]:
         if not spec.keep_data:
             for path in made:
                 shutil.rmtree(path, ignore_errors=True)
-            for path in bases:
-                # Others may still have something in it; the last to leave removes it.
-                with suppress(OSError):
-                    path.rmdir()
+            _leave(base)
+
+
+def _leave(base: Path) -> None:
+    """The last rank to leave a folder that the run made removes it, whichever rank made it."""
+    with suppress(OSError):
+        if [path.name for path in base.iterdir()] == [_MADE_HERE]:
+            base.joinpath(_MADE_HERE).unlink(missing_ok=True)
+            base.rmdir()
 
 
 def _made(path: Path) -> bool:
