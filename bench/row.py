@@ -63,13 +63,10 @@ def skipped(name: str, reason: str) -> Row:
     return Row(name, ratio=0.0, target=0.0, n=0, baseline="none", spread=0.0, skipped=reason)
 
 
-def write(file: Path, rows: Iterable[Row], *, keep: bool = False) -> None:
-    """Write the summary, complete or not at all.
-
-    `keep`: the rows of other names that stand there stay.
-    """
+def write(file: Path, rows: Iterable[Row]) -> None:
+    """Write rows into the summary, complete or not at all; those of other names there stay."""
     written = [row.as_json() for row in rows]
-    if keep and file.exists():
+    if file.exists():
         names = {row["name"] for row in written}
         old = json.loads(file.read_text())
         written = [row for row in old if row["name"] not in names] + written

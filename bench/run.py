@@ -66,7 +66,12 @@ ROWS: dict[str, Callable[[Setting], list[Row]]] = {
     "replica_epoch": remote.measure_replicas,
     "preload": preloaded.measure_calls,
     "preload_epoch": preloaded.measure_epoch,
-    "suite": suite.measure,
+    "suite_create": suite.measure_create,
+    "suite_list": suite.measure_list,
+    "suite_delete": suite.measure_delete,
+    "suite_python": suite.measure_python,
+    "suite_md5": suite.measure_md5,
+    "suite_measuring": suite.measure_measuring,
 }
 
 
@@ -99,14 +104,19 @@ def _benchmark(name: str) -> str:
     return max(found, key=len)
 
 
-def run(setting: Setting, names: list[str]) -> tuple[list[Row], list[str]]:
-    """The rows of the benchmarks of these names, and the names of those that failed."""
+def run(setting: Setting, names: list[str], summary: Path) -> tuple[list[Row], list[str]]:
+    """The rows of the benchmarks of these names, and the names of those that failed.
+
+    Each is in the summary as soon as it is measured, so a run that is ended keeps what it has.
+    """
     rows: list[Row] = []
     failed = []
     for name in names:
         began = time.perf_counter()
         try:
-            rows += ROWS[name](setting)
+            measured = ROWS[name](setting)
+            row.write(summary, measured)
+            rows += measured
         except Exception:
             # One that fails must not take the others along.
             traceback.print_exc()
@@ -131,15 +141,16 @@ def main(arguments: list[str] | None = None) -> int:
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _terminated)
     names = [options.only] if options.only else list(ROWS)
+    summary = options.out / "summary.json"
     try:
         with prepared(options.out, quick=options.quick, seed=options.seed) as setting:
             setting.flatten_mib = options.flatten_mib
-            rows, failed = run(setting, names)
+            if options.only is None or not summary.exists():
+                summary.write_text("[]\n")
+            rows, failed = run(setting, names, summary)
     except KeyboardInterrupt:
         say("stopped")
         return 130
-    summary = options.out / "summary.json"
-    row.write(summary, rows, keep=options.only is not None)
     print(row.table(rows))
     print(summary)
     for name in failed:

@@ -1,5 +1,8 @@
 """The storage suite's own cost: its benchmarks against the same work done with nothing around it.
 
+The files lie in memory: that is where the suite's own cost shows most, and a disk's file system
+makes a file the slower, the more files it has lately seen deleted, whoever deleted them.
+
 Every time is that of the timed part alone, as each side takes it. A round has one process of each
 side, and each does its work twice: the second counts.
 """
@@ -10,6 +13,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -23,38 +27,26 @@ from bench.row import Row, skipped
 from bench.setting import Setting
 from forebay._command import find_command
 
+_MEMORY = Path("/dev/shm")
 _SOURCE = Path(__file__).with_name("suite_loop.c")
 _FILE_BYTES = 4096
 _MD5_BYTES = 256 << 10
-_NAMES = ("create", "list", "delete")
-_ROWS = (
-    *(f"suite_{name}" for name in _NAMES),
-    "suite_list_python",
-    "suite_list_fsspec",
-    "suite_md5",
-    "suite_measuring_create",
-    "suite_measuring_list",
-)
 
 
 class Suite:
-    """The command, on the file system of the benchmarks' folder."""
+    """The command, on a file system in memory where there is one."""
 
     def __init__(self, setting: Setting) -> None:
         command = find_command()
         if command is None:
             raise FileNotFoundError("the `forebay` command is not installed")
         self._command = command
-        self.folder = setting.folder / "suite"
-        self.folder.mkdir()
-        self._number = 0
+        within = _MEMORY if os.access(_MEMORY, os.W_OK) else setting.folder
+        self.folder = Path(setting.enter(tempfile.TemporaryDirectory(dir=within)))
 
     def new(self) -> Path:
         """A new folder."""
-        self._number += 1
-        folder = self.folder / str(self._number)
-        folder.mkdir()
-        return folder
+        return Path(tempfile.mkdtemp(dir=self.folder))
 
     def wall_ns(self, *words: str) -> int:
         """Time of the one measured iteration of a benchmark."""
@@ -79,21 +71,19 @@ class Suite:
         return run
 
 
-def measure(setting: Setting) -> list[Row]:
-    """All rows that begin with `suite_`."""
-    compiler = shutil.which("cc")
-    if compiler is None:
-        return [skipped(name, "no C compiler, `cc`, is installed") for name in _ROWS]
-    suite = Suite(setting)
-    loop = suite.folder / "loop"
-    subprocess.run([compiler, "-O2", "-o", loop, _SOURCE], check=True)
-    rows = [_against_c(setting, suite, loop, name) for name in _NAMES]
-    return [
-        *rows,
-        *_against_python(setting, suite),
-        _md5(setting, suite),
-        *_measuring(setting, suite),
-    ]
+def measure_create(setting: Setting) -> list[Row]:
+    """The row `suite_create`."""
+    return _against_c(setting, "create")
+
+
+def measure_list(setting: Setting) -> list[Row]:
+    """The row `suite_list`."""
+    return _against_c(setting, "list")
+
+
+def measure_delete(setting: Setting) -> list[Row]:
+    """The row `suite_delete`."""
+    return _against_c(setting, "delete")
 
 
 def _rounds(
@@ -117,11 +107,17 @@ def _rounds(
 
 def _row(name: str, ratios: Any, target: float, baseline: str, conditions: dict[str, Any]) -> Row:
     ratio, spread = centre(ratios)
-    better = "higher" if name.startswith("suite_list_") else "lower"
+    better = "higher" if name.startswith("suite_python_") else "lower"
     return Row(name, ratio, target, len(ratios), baseline, spread, better, conditions=conditions)  # type: ignore[arg-type]
 
 
-def _against_c(setting: Setting, suite: Suite, loop: Path, name: str) -> Row:
+def _against_c(setting: Setting, name: str) -> list[Row]:
+    compiler = shutil.which("cc")
+    if compiler is None:
+        return [skipped(f"suite_{name}", "no C compiler, `cc`, is installed")]
+    suite = Suite(setting)
+    loop = suite.folder / "loop"
+    subprocess.run([compiler, "-O2", "-o", loop, _SOURCE], check=True)
     files = setting.size(20_000, 200)
 
     def ours() -> int:
@@ -135,16 +131,14 @@ def _against_c(setting: Setting, suite: Suite, loop: Path, name: str) -> Row:
         return int(done.stdout.split()[1])
 
     times, conditions = _rounds(setting.size(15, 2), ours, theirs)
-    return _row(
-        f"suite_{name}",
-        times[:, 0] / times[:, 1],
-        1.05,
-        "the same system calls from a loop in C",
-        conditions | {"files": files, "file_bytes": _FILE_BYTES, "page_cache": "warm"},
-    )
+    conditions |= {"files": files, "file_bytes": _FILE_BYTES, "page_cache": "warm"}
+    words = "the same system calls from a loop in C"
+    return [_row(f"suite_{name}", times[:, 0] / times[:, 1], 1.05, words, conditions)]
 
 
-def _against_python(setting: Setting, suite: Suite) -> list[Row]:
+def measure_python(setting: Setting) -> list[Row]:
+    """The rows `suite_python_list` and `suite_python_fsspec`."""
+    suite = Suite(setting)
     files = setting.size(5_000, 200)
     folder = suite.new()
     for number in range(files):
@@ -168,17 +162,19 @@ def _against_python(setting: Setting, suite: Suite) -> list[Row]:
 
     rows = []
     for name, baseline, words in (
-        ("python", bare, "os.listdir and os.stat in Python"),
+        ("list", bare, "os.listdir and os.stat in Python"),
         ("fsspec", by_fsspec, "fsspec's ls and info of a local file system"),
     ):
         baseline()
         times, conditions = _rounds(setting.size(15, 2), ours, baseline)
         conditions |= {"files": files, "page_cache": "warm"}
-        rows.append(_row(f"suite_list_{name}", times[:, 1] / times[:, 0], 1.0, words, conditions))
+        rows.append(_row(f"suite_python_{name}", times[:, 1] / times[:, 0], 1.0, words, conditions))
     return rows
 
 
-def _md5(setting: Setting, suite: Suite) -> Row:
+def measure_md5(setting: Setting) -> list[Row]:
+    """The row `suite_md5`."""
+    suite = Suite(setting)
     files = setting.size(2_000, 20)
     made = suite.run(
         *("create_dataset", "--sizes", str(_MD5_BYTES), "--copies-per-size", str(files)),
@@ -199,11 +195,12 @@ def _md5(setting: Setting, suite: Suite) -> Row:
     times, conditions = _rounds(setting.size(9, 2), ours, theirs)
     conditions |= {"files": files, "file_bytes": _MD5_BYTES, "page_cache": "warm"}
     words = "md5sum of the same files, its start included"
-    return _row("suite_md5", times[:, 0] / times[:, 1], 1.1, words, conditions)
+    return [_row("suite_md5", times[:, 0] / times[:, 1], 1.1, words, conditions)]
 
 
-def _measuring(setting: Setting, suite: Suite) -> list[Row]:
-    """The clocks around every operation, against one around all of them."""
+def measure_measuring(setting: Setting) -> list[Row]:
+    """Rows `suite_measuring_*`: clocks around every operation, against one around all of them."""
+    suite = Suite(setting)
     files = setting.size(20_000, 200)
     rows = []
     for name in ("create", "list"):
