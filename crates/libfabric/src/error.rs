@@ -72,3 +72,80 @@ impl QueryError {
         matches!(self, Self::Refused { code: 61, .. })
     }
 }
+
+/// An end of a fabric that cannot be opened.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The provider offers nothing that will do.
+    #[error(transparent)]
+    Query(#[from] QueryError),
+    /// One step of opening fails.
+    #[error("provider `{provider}` cannot {step}: {words} (libfabric error {code})")]
+    Step {
+        /// The provider with the layers over it.
+        provider: String,
+        /// What was tried.
+        step: &'static str,
+        /// The number, positive.
+        code: i32,
+        /// What it means.
+        words: String,
+    },
+    /// The provider's answer lacks a part, or one is out of bounds.
+    #[error("provider `{provider}` gives no {part} that can be used")]
+    Incomplete {
+        /// The provider with the layers over it.
+        provider: String,
+        /// The part.
+        part: &'static str,
+    },
+}
+
+/// A read of another's memory that gave no bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum ReadError {
+    /// It did not end in time. The reader is of no use any more: bytes may still come.
+    #[error("a read over the fabric did not end in time")]
+    Late,
+    /// Whoever waited gave up. The same holds of the reader.
+    #[error("a read over the fabric was given up")]
+    GivenUp,
+    /// An earlier read has left the reader of no use.
+    #[error("an earlier read over the fabric has not ended")]
+    Spent,
+    /// Everything that reads was at work until the deadline.
+    #[error("all readers of the fabric are at work")]
+    Busy,
+    /// A reader in place of one that was closed cannot be opened.
+    #[error("cannot read over the fabric: {reason}")]
+    Reopen {
+        /// Why.
+        reason: String,
+    },
+    /// The provider refuses the address.
+    #[error("the provider takes no address of {len} bytes of kind {format}")]
+    Address {
+        /// Kind of the address.
+        format: u32,
+        /// Its length.
+        len: usize,
+    },
+    /// What is asked for is longer than the reader's buffer.
+    #[error("a read of {found} bytes is asked for, and the buffer has {most}")]
+    TooLong {
+        /// Bytes asked for.
+        found: usize,
+        /// Bytes of the buffer.
+        most: usize,
+    },
+    /// libfabric says that it failed.
+    #[error("a read over the fabric failed: {words} (libfabric error {code})")]
+    Failed {
+        /// The number, positive.
+        code: i32,
+        /// What it means.
+        words: String,
+    },
+}

@@ -1,5 +1,8 @@
 //! What libfabric does not tell of its providers.
 
+/// Providers of fast networks, the first to be taken first.
+pub const FAST: &[&str] = &["cxi", "efa", "verbs"];
+
 /// The folder in which the kernel shows a provider's devices; `None` for one that needs none, or of
 /// which we know nothing.
 pub fn device_of(provider: &str) -> Option<&'static str> {

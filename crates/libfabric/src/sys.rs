@@ -1,11 +1,22 @@
 //! The only unsafe code in the crate: libfabric's structures, and calls of a library that is loaded
 //! at run time.
 
+mod attributes;
+mod end;
+mod memory;
+mod objects;
+
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
 use std::ptr;
 
 use libloading::Library;
+
+use attributes::{FabricAttr, Info};
+use objects::Fabric;
+
+pub(crate) use end::{Access, End, Posted};
+pub use memory::{Memory, Slot};
 
 use crate::{
     Capabilities, Endpoint, LoadError, MemoryModes, Offer, Provider, QueryError, Version, Want,
@@ -16,110 +27,13 @@ use crate::{
 const INTERFACE: Version = Version::new(1, 9);
 /// The question is for the providers themselves and not for devices.
 const PROVIDERS_ONLY: u64 = 1 << 54;
-/// We leave room for a provider's own words in each operation.
+/// The address that is given is this side's.
+const SOURCE: u64 = 1 << 57;
+/// We leave room for a provider's own words in each operation: a little, or twice as much.
 const CONTEXT: u64 = 1 << 59;
-
-#[repr(C)]
-struct TxAttr {
-    caps: u64,
-    mode: u64,
-    op_flags: u64,
-    msg_order: u64,
-    comp_order: u64,
-    inject_size: usize,
-    size: usize,
-    iov_limit: usize,
-    rma_iov_limit: usize,
-    tclass: u32,
-}
-
-#[repr(C)]
-struct RxAttr {
-    caps: u64,
-    mode: u64,
-    op_flags: u64,
-    msg_order: u64,
-    comp_order: u64,
-    total_buffered_recv: usize,
-    size: usize,
-    iov_limit: usize,
-}
-
-#[repr(C)]
-struct EpAttr {
-    kind: u32,
-    protocol: u32,
-    protocol_version: u32,
-    max_msg_size: usize,
-    msg_prefix_size: usize,
-    max_order_raw_size: usize,
-    max_order_war_size: usize,
-    max_order_waw_size: usize,
-    mem_tag_format: u64,
-    tx_ctx_cnt: usize,
-    rx_ctx_cnt: usize,
-    auth_key_size: usize,
-    auth_key: *mut u8,
-}
-
-#[repr(C)]
-struct DomainAttr {
-    domain: *mut c_void,
-    name: *mut c_char,
-    threading: u32,
-    control_progress: u32,
-    data_progress: u32,
-    resource_mgmt: u32,
-    av_type: u32,
-    mr_mode: u32,
-    mr_key_size: usize,
-    cq_data_size: usize,
-    cq_cnt: usize,
-    ep_cnt: usize,
-    tx_ctx_cnt: usize,
-    rx_ctx_cnt: usize,
-    max_ep_tx_ctx: usize,
-    max_ep_rx_ctx: usize,
-    max_ep_stx_ctx: usize,
-    max_ep_srx_ctx: usize,
-    cntr_cnt: usize,
-    mr_iov_limit: usize,
-    caps: u64,
-    mode: u64,
-    auth_key: *mut u8,
-    auth_key_size: usize,
-    max_err_data: usize,
-    mr_cnt: usize,
-    tclass: u32,
-}
-
-#[repr(C)]
-struct FabricAttr {
-    fabric: *mut c_void,
-    name: *mut c_char,
-    prov_name: *mut c_char,
-    prov_version: u32,
-    api_version: u32,
-}
-
-#[repr(C)]
-struct Info {
-    next: *mut Info,
-    caps: u64,
-    mode: u64,
-    addr_format: u32,
-    src_addrlen: usize,
-    dest_addrlen: usize,
-    src_addr: *mut c_void,
-    dest_addr: *mut c_void,
-    handle: *mut c_void,
-    tx_attr: *mut TxAttr,
-    rx_attr: *mut RxAttr,
-    ep_attr: *mut EpAttr,
-    domain_attr: *mut DomainAttr,
-    fabric_attr: *mut FabricAttr,
-    nic: *mut c_void,
-}
+const CONTEXT2: u64 = 1 << 52;
+/// All that belongs to a domain is used by one thread at a time.
+const THREAD_DOMAIN: u32 = 3;
 
 type GetVersion = unsafe extern "C" fn() -> u32;
 type GetInfo = unsafe extern "C" fn(
@@ -133,16 +47,24 @@ type GetInfo = unsafe extern "C" fn(
 type FreeInfo = unsafe extern "C" fn(*mut Info);
 type DupInfo = unsafe extern "C" fn(*const Info) -> *mut Info;
 type StrError = unsafe extern "C" fn(c_int) -> *const c_char;
+type OpenFabric = unsafe extern "C" fn(*mut FabricAttr, *mut *mut Fabric, *mut c_void) -> c_int;
+
+/// The functions of the library that have symbols. It is never unloaded, so they stay good.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Calls {
+    get_info: GetInfo,
+    free_info: FreeInfo,
+    dup_info: DupInfo,
+    str_error: StrError,
+    open_fabric: OpenFabric,
+}
 
 /// libfabric, loaded.
 #[derive(Debug)]
 pub struct Libfabric {
     name: String,
     version: Version,
-    get_info: GetInfo,
-    free_info: FreeInfo,
-    dup_info: DupInfo,
-    str_error: StrError,
+    calls: Calls,
     /// Never unloaded: the functions above lie in it, and so do threads and handlers that providers
     /// leave behind.
     _library: ManuallyDrop<Library>,
@@ -151,6 +73,17 @@ pub struct Libfabric {
 impl Libfabric {
     /// The name of the library, as the loader looks for it.
     pub const NAME: &str = "libfabric.so.1";
+    /// The variable that names a file in place of it.
+    pub const FILE: &str = "FOREBAY_LIBFABRIC";
+
+    /// Loads the library that [`Self::FILE`] names, else the loader's.
+    ///
+    /// # Errors
+    /// As [`Self::load`].
+    pub fn installed() -> Result<Self, LoadError> {
+        let named = std::env::var_os(Self::FILE).filter(|named| !named.is_empty());
+        Self::load(named.as_deref().unwrap_or(OsStr::new(Self::NAME)))
+    }
 
     /// Loads the library of that name, or the file at that path.
     ///
@@ -185,10 +118,13 @@ impl Libfabric {
         }
         Ok(Self {
             version,
-            get_info: function!("fi_getinfo", GetInfo),
-            free_info: function!("fi_freeinfo", FreeInfo),
-            dup_info: function!("fi_dupinfo", DupInfo),
-            str_error: function!("fi_strerror", StrError),
+            calls: Calls {
+                get_info: function!("fi_getinfo", GetInfo),
+                free_info: function!("fi_freeinfo", FreeInfo),
+                dup_info: function!("fi_dupinfo", DupInfo),
+                str_error: function!("fi_strerror", StrError),
+                open_fabric: function!("fi_fabric", OpenFabric),
+            },
             name,
             _library: library,
         })
@@ -209,7 +145,7 @@ impl Libfabric {
     /// # Errors
     /// [`QueryError::Refused`], where it has none at all.
     pub fn providers(&self) -> Result<Vec<Provider>, QueryError> {
-        let found = self.ask("*", PROVIDERS_ONLY, ptr::null())?;
+        let found = self.calls.ask("*", None, PROVIDERS_ONLY, ptr::null())?;
         let mut providers: Vec<Provider> = Vec::new();
         for offer in found.offers() {
             if providers.iter().all(|known| known.name != offer.provider) {
@@ -227,18 +163,32 @@ impl Libfabric {
     /// # Errors
     /// [`QueryError::Refused`] if it offers nothing that will do.
     pub fn offers(&self, provider: &str, want: Want) -> Result<Vec<Offer>, QueryError> {
-        let hints = Hints::new(self, provider, want)?;
-        Ok(self.ask(provider, 0, hints.info)?.offers())
+        let hints = Hints::new(self.calls, provider, want)?;
+        Ok(self.calls.ask(provider, None, 0, hints.info)?.offers())
     }
 
-    fn ask(&self, provider: &str, flags: u64, hints: *const Info) -> Result<Found<'_>, QueryError> {
+    pub(crate) fn calls(&self) -> Calls {
+        self.calls
+    }
+}
+
+impl Calls {
+    /// `source`: the address of this side, for a provider that takes host names.
+    fn ask(
+        self,
+        provider: &str,
+        source: Option<&CStr>,
+        flags: u64,
+        hints: *const Info,
+    ) -> Result<Found, QueryError> {
         let mut first = ptr::null_mut();
-        // SAFETY: node and service may be null; `hints` is null or a structure that this library
-        // made (`Hints`), alive for the call; the answer goes to a pointer of ours.
+        // SAFETY: node is null or a text that lives for the call, service may be null; `hints` is
+        // null or a structure that this library made (`Hints`), alive for the call; the answer goes
+        // to a pointer of ours.
         let code = unsafe {
             (self.get_info)(
                 INTERFACE.0,
-                ptr::null(),
+                source.map_or(ptr::null(), CStr::as_ptr),
                 ptr::null(),
                 flags,
                 hints,
@@ -255,7 +205,8 @@ impl Libfabric {
         })
     }
 
-    fn words(&self, code: c_int) -> String {
+    /// What a number of an error means, in libfabric's words.
+    fn words(self, code: c_int) -> String {
         // SAFETY: it takes any number and gives a text that lives as long as the library.
         unsafe { text((self.str_error)(code)) }
     }
@@ -277,15 +228,15 @@ fn not_loaded(name: &str, error: &libloading::Error) -> LoadError {
 }
 
 /// A question, in a structure of the library's own making.
-struct Hints<'a> {
-    of: &'a Libfabric,
+struct Hints {
+    of: Calls,
     info: *mut Info,
     /// The provider's name; `info` points to it.
     _provider: CString,
 }
 
-impl<'a> Hints<'a> {
-    fn new(of: &'a Libfabric, provider: &str, want: Want) -> Result<Self, QueryError> {
+impl Hints {
+    fn new(of: Calls, provider: &str, want: Want) -> Result<Self, QueryError> {
         let name = CString::new(provider).map_err(|_| QueryError::Name(provider.to_owned()))?;
         // SAFETY: a null argument asks for a new, zeroed structure with all its parts.
         let info = unsafe { (of.dup_info)(ptr::null()) };
@@ -301,7 +252,7 @@ impl<'a> Hints<'a> {
             // What we would bear: anything, or what a link of ours would do.
             let (mode, memory) = match want {
                 Want::Anything => (u64::MAX, ALL_MEMORY),
-                Want::RemoteReads => (CONTEXT, LINK_MEMORY),
+                Want::RemoteReads => (CONTEXT | CONTEXT2, LINK_MEMORY),
             };
             (*info).mode = mode;
             if let Some(domain) = (*info).domain_attr.as_mut() {
@@ -310,6 +261,9 @@ impl<'a> Hints<'a> {
             }
             if want == Want::RemoteReads {
                 (*info).caps = Capabilities::REMOTE_READS;
+                if let Some(domain) = (*info).domain_attr.as_mut() {
+                    domain.threading = THREAD_DOMAIN;
+                }
                 if let Some(endpoint) = (*info).ep_attr.as_mut() {
                     endpoint.kind = Endpoint::RELIABLE_DATAGRAM;
                 }
@@ -335,7 +289,7 @@ const ALL_MEMORY: u32 = LINK_MEMORY
     | MemoryModes::HMEM
     | MemoryModes::COLLECTIVE;
 
-impl Drop for Hints<'_> {
+impl Drop for Hints {
     fn drop(&mut self) {
         // SAFETY: made in `new`, freed once. The name is ours and would be freed with the rest, so
         // it is taken out first.
@@ -349,12 +303,12 @@ impl Drop for Hints<'_> {
 }
 
 /// An answer: a list that the library owns until it is given back.
-struct Found<'a> {
-    of: &'a Libfabric,
+struct Found {
+    of: Calls,
     first: *mut Info,
 }
 
-impl Found<'_> {
+impl Found {
     fn offers(&self) -> Vec<Offer> {
         let mut offers = Vec::new();
         let mut next = self.first;
@@ -367,7 +321,7 @@ impl Found<'_> {
     }
 }
 
-impl Drop for Found<'_> {
+impl Drop for Found {
     fn drop(&mut self) {
         if !self.first.is_null() {
             // SAFETY: the list came from this library, is given back once, and what was read of it

@@ -1,7 +1,10 @@
 use std::mem::{offset_of, size_of};
 use std::process::Command;
 
+use super::attributes::*;
+use super::objects::*;
 use super::*;
+use crate::{Label, TrafficClass};
 
 /// `structure.field`, and where it lies by our layout.
 macro_rules! fields {
@@ -41,24 +44,89 @@ fn layout() -> Vec<(&'static str, &'static str, usize)> {
         RxAttr, "fi_rx_attr" {
             caps, mode, op_flags, msg_order, comp_order, total_buffered_recv, size, iov_limit,
         }
+        Fid, "fid" { class as "fclass", context, ops }
+        Ops, "fi_ops" { size, close, bind, control }
+        objects::Fabric, "fid_fabric" { fid, ops }
+        FabricOps, "fi_ops_fabric" { size, domain }
+        Domain, "fid_domain" { fid, ops, mr }
+        DomainOps, "fi_ops_domain" { size, av_open, cq_open, endpoint }
+        MrOps, "fi_ops_mr" { size, reg }
+        Mr, "fid_mr" { fid, descriptor as "mem_desc", key }
+        AvAttr, "fi_av_attr" { kind as "type", rx_ctx_bits, count, ep_per_node, name, map_addr, flags }
+        Av, "fid_av" { fid, ops }
+        AvOps, "fi_ops_av" { size, insert }
+        CqAttr, "fi_cq_attr" {
+            size, flags, format, wait_obj, signaling_vector, wait_cond, wait_set,
+        }
+        CqEntry, "fi_cq_entry" { op_context }
+        CqErrEntry, "fi_cq_err_entry" {
+            op_context, flags, len, buf, data, tag, olen, err, prov_errno, err_data, err_data_size,
+        }
+        Cq, "fid_cq" { fid, ops }
+        CqOps, "fi_ops_cq" { size, read, readfrom, readerr, sread }
+        Ep, "fid_ep" { fid, ops, cm, msg, rma }
+        CmOps, "fi_ops_cm" { size, setname, getname }
+        RmaOps, "fi_ops_rma" { size, read }
     }
+}
+
+/// Numbers of the headers, and ours.
+fn numbers() -> Vec<(&'static str, u64)> {
+    let class = |label| u64::from(TrafficClass::Label(label).number());
+    vec![
+        ("FI_PROV_ATTR_ONLY", PROVIDERS_ONLY),
+        ("FI_SOURCE", SOURCE),
+        ("FI_CONTEXT", CONTEXT),
+        ("FI_CONTEXT2", CONTEXT2),
+        (
+            "sizeof(struct fi_context2)",
+            size_of::<end::Context>() as u64,
+        ),
+        ("FI_THREAD_DOMAIN", THREAD_DOMAIN.into()),
+        ("FI_EP_RDM", Endpoint::RELIABLE_DATAGRAM.into()),
+        (
+            "(FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ)",
+            Capabilities::REMOTE_READS,
+        ),
+        (
+            "(FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT)",
+            LINK_MEMORY.into(),
+        ),
+        ("FI_READ", end::READ),
+        ("FI_REMOTE_READ", end::REMOTE_READ),
+        ("FI_RECV", end::RECV),
+        ("FI_TRANSMIT", end::TRANSMIT),
+        ("FI_AV_TABLE", end::AV_TABLE.into()),
+        ("FI_ENABLE", end::ENABLE as u64),
+        ("FI_CQ_FORMAT_CONTEXT", end::CQ_CONTEXT.into()),
+        ("FI_WAIT_NONE", end::WAIT_NONE.into()),
+        ("FI_WAIT_UNSPEC", end::WAIT_UNSPEC.into()),
+        ("FI_EAVAIL", end::ERROR_AVAILABLE as u64),
+        ("FI_ETOOSMALL", end::TOO_SMALL as u64),
+        ("FI_SOCKADDR", 1),
+        ("FI_SOCKADDR_IN", 2),
+        ("FI_SOCKADDR_IN6", 3),
+        ("FI_TC_DSCP", TrafficClass::Dscp(0).number().into()),
+        ("FI_TC_BEST_EFFORT", class(Label::BestEffort)),
+        ("FI_TC_LOW_LATENCY", class(Label::LowLatency)),
+        ("FI_TC_DEDICATED_ACCESS", class(Label::DedicatedAccess)),
+        ("FI_TC_BULK_DATA", class(Label::BulkData)),
+        ("FI_TC_SCAVENGER", class(Label::Scavenger)),
+        ("FI_TC_NETWORK_CTRL", class(Label::NetworkControl)),
+        // What we make for it must be as long as it reads, and what it makes for us as we read.
+        ("sizeof(struct fi_cq_attr)", size_of::<CqAttr>() as u64),
+        ("sizeof(struct fi_av_attr)", size_of::<AvAttr>() as u64),
+        ("sizeof(struct fi_cq_entry)", size_of::<CqEntry>() as u64),
+    ]
 }
 
 /// A C program that ends well only if the headers agree with us.
 fn program() -> String {
-    let mut checks = vec![
-        format!("FI_PROV_ATTR_ONLY == {PROVIDERS_ONLY}ULL"),
-        format!("FI_CONTEXT == {CONTEXT}ULL"),
-        format!("FI_EP_RDM == {}", Endpoint::RELIABLE_DATAGRAM),
-        format!(
-            "(FI_MSG | FI_RMA | FI_READ | FI_REMOTE_READ) == {}ULL",
-            Capabilities::REMOTE_READS
-        ),
-        format!(
-            "(FI_MR_LOCAL | FI_MR_VIRT_ADDR | FI_MR_ALLOCATED | FI_MR_PROV_KEY | FI_MR_ENDPOINT) \
-             == {LINK_MEMORY}"
-        ),
-    ];
+    let numbers = numbers();
+    let numbers = numbers
+        .iter()
+        .map(|(name, ours)| format!("{name} == {ours}ULL"));
+    let mut checks: Vec<String> = numbers.collect();
     for (structure, field, offset) in layout() {
         checks.push(format!("offsetof({structure}, {field}) == {offset}"));
     }
@@ -77,7 +145,11 @@ fn program() -> String {
         .iter()
         .map(|check| format!("_Static_assert({check}, \"\");\n"));
     let checks: String = checks.collect();
-    format!("#include <stddef.h>\n#include <rdma/fabric.h>\n{checks}")
+    let headers = "fabric fi_domain fi_endpoint fi_eq fi_cm fi_rma fi_errno".split(' ');
+    let headers: String = headers
+        .map(|name| format!("#include <rdma/{name}.h>\n"))
+        .collect();
+    format!("#include <stddef.h>\n{headers}{checks}")
 }
 
 #[test]
