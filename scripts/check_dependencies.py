@@ -21,7 +21,7 @@ MAY_USE = {
     "wire": [],
     "members": [],
     "libfabric": [],
-    "transport": ["wire"],
+    "transport": ["libfabric", "wire"],
     "darshan": [],
     "analysis": ["darshan"],
     "fuse": [],

@@ -73,6 +73,8 @@ def test_every_documented_variable_of_the_daemon_has_effect(
         "exports": "/a:/b",
         "dscp": "10",
         "peer_silence_ms": "700",
+        "transport": "auto",
+        "tclass": "bulk-data",
     }
     text = (DOCS / "CONFIGURATION.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(--[\w-]+)` \| `(\w+)` \| `(\w+)` \|", text, re.MULTILINE)
@@ -92,6 +94,7 @@ def test_every_documented_variable_of_the_daemon_has_effect(
     assert (plan["members"], plan["listen"]) == (values["members"], values["listen"])
     assert (plan["secret_file"], plan["exports"]) == (str(secret), ["/a", "/b"])
     assert (plan["dscp"], plan["peer_silence_ms"]) == (10, 700)
+    assert (plan["transport"], plan["tclass"]) == ("auto", "bulk-data")
     # The client passes its folder on.
     said = dict.fromkeys(values, "environment") | {"cache": "command-line"}
     assert plan["sources"] == said

@@ -69,7 +69,7 @@ fn look(arguments: &Arguments) -> Report {
         section("mounts", system::mounts()),
         section("job", job::items()),
         section("network", network::items()),
-        section("libfabric", fabric::items()),
+        section("libfabric", fabric::items(arguments.cache.as_deref())),
         section("stores of objects", stores::items()),
         section("Python", python::items()),
     ];

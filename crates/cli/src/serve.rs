@@ -68,6 +68,12 @@ pub(crate) struct Arguments {
     /// Milliseconds after which a member that says nothing is given up [default: 1500]
     #[arg(long)]
     peer_silence_ms: Option<u32>,
+    /// What blocks go over between members: tcp, libfabric, libfabric:PROVIDER, or auto (a fast fabric where there is one) [default: tcp]
+    #[arg(long)]
+    transport: Option<String>,
+    /// Label of the traffic class on a fabric, such as bulk-data [default: what --dscp says]
+    #[arg(long, value_name = "LABEL")]
+    tclass: Option<String>,
     /// A TOML file with a [serve] table
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -175,6 +181,8 @@ fn plan(arguments: &Arguments, together: Option<&Together>) -> Result<ServePlan,
         exports: arguments.exports.clone(),
         dscp: arguments.dscp,
         peer_silence_ms: arguments.peer_silence_ms,
+        transport: arguments.transport.clone(),
+        tclass: arguments.tclass.clone(),
     };
     let file = match &arguments.config {
         None => ServeSettings::default(),

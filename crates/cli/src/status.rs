@@ -115,6 +115,7 @@ fn words(status: &Value) -> String {
         count(number(&status["metrics"]["evicted_blocks"]), "block"),
     );
     text.push_str(&stager(&status["stager"]));
+    text.push_str(&fabric(&status["fabric"]));
     text.push_str(&members(&status["members"]));
     for dataset in status["datasets"].as_array().into_iter().flatten() {
         let resident = number(&dataset["resident_blocks"]) * number(&dataset["block_bytes"]);
@@ -161,6 +162,37 @@ fn stager(stager: &Value) -> String {
     )
 }
 
+/// A line about what blocks go over beside TCP, where something is to be.
+fn fabric(fabric: &Value) -> String {
+    let reason = fabric["reason"].as_str();
+    let Some(provider) = fabric["provider"].as_str() else {
+        return reason.map_or(String::new(), |reason| {
+            format!("links over TCP: {reason}\n")
+        });
+    };
+    let class = fabric["requested_class"].as_str();
+    let class = class.map_or(String::new(), |class| format!(", class {class} requested"));
+    let lent = bytes(number(&fabric["lent_bytes"]));
+    format!("links over libfabric `{provider}`{class}: lent {lent}\n")
+}
+
+/// What came of a member over the fabric, and why no more.
+fn over_fabric(fabric: &Value) -> String {
+    let part = format!(
+        " ({} over libfabric",
+        bytes(number(&fabric["received_bytes"]))
+    );
+    let failed = match number(&fabric["failed_reads"]) {
+        0 => String::new(),
+        failed => format!(", {} failed", count(failed, "read")),
+    };
+    let reason = match (fabric["open"] == true, fabric["reason"].as_str()) {
+        (false, Some(reason)) => format!(", not now: {reason}"),
+        _ => String::new(),
+    };
+    format!("{part}{failed}{reason})")
+}
+
 /// A line for each member of the job.
 fn members(members: &Value) -> String {
     let line = |member: &Value| {
@@ -170,9 +202,13 @@ fn members(members: &Value) -> String {
             Some(received) => format!(", received {}", bytes(received)),
             None => String::new(),
         };
+        let over_fabric = match &member["fabric"] {
+            Value::Null => String::new(),
+            fabric => over_fabric(fabric),
+        };
         let reason = member["reason"].as_str();
         let reason = reason.map_or(String::new(), |reason| format!(": {reason}"));
-        format!("member `{name}`: {state}{received}{reason}\n")
+        format!("member `{name}`: {state}{received}{over_fabric}{reason}\n")
     };
     members.as_array().into_iter().flatten().map(line).collect()
 }
@@ -194,4 +230,36 @@ fn plan_words(plan: &Value) -> String {
         .flatten()
         .filter(|(name, _)| *name != "sources");
     settings.map(|(name, value)| line(name, value)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_goes_over_a_fabric_is_shown_beside_what_goes_over_tcp() {
+        let open = json!({
+            "provider": "tcp;ofi_rxm", "requested_class": "dscp 10", "lent_bytes": 4096,
+            "reason": null,
+        });
+        assert_eq!(
+            fabric(&open),
+            "links over libfabric `tcp;ofi_rxm`, class dscp 10 requested: lent 4.0 KiB\n"
+        );
+        let none = json!({ "provider": null, "reason": "there is none" });
+        assert_eq!(fabric(&none), "links over TCP: there is none\n");
+        assert_eq!(fabric(&Value::Null), "");
+        let member = json!([{
+            "name": "b:1", "state": "up", "received_bytes": 8192,
+            "fabric": {
+                "open": false, "reason": "it was late", "received_bytes": 4096, "failed_reads": 1,
+            },
+        }]);
+        assert_eq!(
+            members(&member),
+            "member `b:1`: up, received 8.0 KiB (4.0 KiB over libfabric, 1 read failed, not now: \
+             it was late)\n"
+        );
+    }
 }

@@ -110,6 +110,19 @@ impl Node {
     pub(crate) fn stop(&self) {
         self.stopping.store(true, Ordering::Release);
     }
+
+    /// Ends all that is in progress, and leaves the cache as a clean stop does.
+    fn leave(&self) {
+        // Those who wait for a name, and whoever came by a signal: told at once.
+        self.stop();
+        self.stager.stop();
+        self.serving.stop();
+        self.links.close_and_wait(DRAIN);
+        if let Some(peers) = &self.peers {
+            peers.close();
+        }
+        self.readers.cache().close();
+    }
 }
 
 /// Runs the daemon in this process until it is told to stop or has been idle.
@@ -179,12 +192,7 @@ pub fn serve(
     // No new client from here on; one that comes now starts a daemon that waits for the lock.
     let _ = std::fs::remove_file(paths.socket());
     drop(listener);
-    // Those who wait for a name, and whoever came by a signal: told at once.
-    node.stop();
-    node.stager.stop();
-    node.serving.stop();
-    node.links.close_and_wait(DRAIN);
-    node.readers.cache().close();
+    node.leave();
     Ok(served)
 }
 

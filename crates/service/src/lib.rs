@@ -30,4 +30,6 @@ mod status;
 mod testing;
 
 pub use daemon::{ServeError, Served, serve};
-pub use settings::{PeersPlan, PlanError, ServePlan, ServeSettings, Source, parse_bytes};
+pub use settings::{
+    PeersPlan, PlanError, ServePlan, ServeSettings, Source, Transport, parse_bytes,
+};

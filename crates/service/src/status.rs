@@ -63,6 +63,7 @@ pub(crate) fn status(
         "metrics": metrics,
         "stager": stager_json(stager),
         "members": peers.map(Peers::status),
+        "fabric": peers.map(Peers::fabric_status),
         "published": published,
         "datasets": shown.collect::<Vec<_>>(),
         "plan": plan_json(plan),
@@ -110,6 +111,8 @@ fn plan_json(plan: &ServePlan) -> Value {
         "secret_file": peers.and_then(|peers| peers.secret_file.as_deref()),
         "exports": peers.map(|peers| &peers.exports),
         "dscp": plan.dscp,
+        "transport": peers.map(|peers| peers.transport.to_string()),
+        "tclass": peers.and_then(|peers| peers.transport.label()),
         "peer_silence_ms": peers.map(|peers| peers.silence.as_millis() as u64),
         "sources": plan.sources,
     })

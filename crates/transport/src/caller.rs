@@ -1,6 +1,8 @@
 //! One peer, as the side that asks sees it: a link that is kept up, and the asks on it.
 
+mod by_fabric;
 mod pending;
+mod plan;
 
 use std::hash::{BuildHasher, RandomState};
 use std::io;
@@ -8,99 +10,25 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use forebay_wire::{Answer, Ask, Hello, PublishedFile};
+use forebay_wire::{Answer, Ask};
 
+use crate::LinkError;
 use crate::handshake::prove;
 use crate::link::{LinkReader, LinkWriter, split};
 use crate::patience::{Look, Patience};
 use crate::socket::connect;
-use crate::{LinkError, Secret, SocketPlan};
 
+use by_fabric::ByFabric;
 use pending::{Buffers, Pending, Waiter};
+
+pub use by_fabric::FabricState;
+pub use plan::{Arrivals, Arrived, CallerPlan, Ended, LinkState, Outcome};
 
 /// Longest time that a dial and its proof may take.
 const DIAL: Duration = Duration::from_secs(3);
 
 /// Number of the next ask, of whichever caller: one channel may hear of the asks of several.
 static NEXT: AtomicU64 = AtomicU64::new(1);
-
-/// Whom to call, and how.
-#[derive(Clone, Debug)]
-pub struct CallerPlan {
-    /// `HOST:PORT` of the peer, looked up at each dial.
-    pub address: String,
-    /// This member, and the one that the peer should be.
-    pub hello: Hello,
-    /// The job's secret.
-    pub secret: Secret,
-    /// How sockets are set.
-    pub socket: SocketPlan,
-    /// A peer that says nothing for so long while something is asked of it is given up.
-    pub silence: Duration,
-}
-
-/// Blocks that have arrived.
-#[derive(Clone, Copy, Debug)]
-pub struct Arrived<'a> {
-    /// Shard in the index.
-    pub shard: u32,
-    /// First block.
-    pub first: u64,
-    /// CRC32C of each block.
-    pub checksums: &'a [u32],
-    /// Their bytes; not compared with the checksums.
-    pub bytes: &'a [u8],
-}
-
-/// Takes the blocks of one ask, on the link's own thread.
-pub trait Arrivals: Send + Sync {
-    /// Takes blocks. False if they were not asked for, which ends the link.
-    fn arrived(&self, blocks: Arrived<'_>) -> bool;
-}
-
-/// How an ask ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Outcome {
-    /// Everything that the peer has to say was said; `complete` if it gave all that was asked for.
-    Done {
-        /// False if blocks were left out.
-        complete: bool,
-    },
-    /// What the peer knows of published files.
-    Published(Vec<PublishedFile>),
-    /// The peer refused: position in `ErrorKind::ALL`, and why.
-    Failed {
-        /// Position in `ErrorKind::ALL`.
-        kind: u8,
-        /// What happened to which thing.
-        message: String,
-    },
-    /// The link is no more.
-    Lost,
-}
-
-/// An ask that has ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Ended {
-    /// What [`Call::id`] said.
-    pub id: u64,
-    /// How.
-    pub outcome: Outcome,
-}
-
-/// How it stands with a peer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum LinkState {
-    /// It was not reached yet, nor found out of reach.
-    Connecting,
-    /// Asks go through.
-    Up,
-    /// It is left alone for a while.
-    Down {
-        /// Why.
-        reason: String,
-    },
-}
 
 enum State {
     Connecting,
@@ -119,6 +47,7 @@ struct Shared {
     state: Mutex<State>,
     changed: Condvar,
     pending: Pending,
+    by_fabric: ByFabric,
     received_bytes: AtomicU64,
     /// How often the link came up.
     links: AtomicU64,
@@ -151,6 +80,7 @@ impl Caller {
     /// The system's, if there can be no thread.
     pub fn start(plan: CallerPlan) -> io::Result<Self> {
         let shared = Arc::new(Shared {
+            by_fabric: ByFabric::new(plan.fabric.clone()),
             plan,
             state: Mutex::new(State::Connecting),
             changed: Condvar::new(),
@@ -186,6 +116,7 @@ impl Caller {
         let waiter = Waiter {
             since: Instant::now(),
             arrivals,
+            is_spoiled: false,
             done: done.clone(),
         };
         if !shared.pending.insert(id, waiter) {
@@ -252,6 +183,16 @@ impl Caller {
         self.shared.received_bytes.load(Ordering::Relaxed)
     }
 
+    /// True if the peer may lend blocks: they would be read over the fabric.
+    pub fn may_lend(&self) -> bool {
+        self.shared.by_fabric.may_lend(Instant::now())
+    }
+
+    /// How it stands with the peer over the fabric.
+    pub fn fabric(&self) -> FabricState {
+        self.shared.by_fabric.state(Instant::now())
+    }
+
     /// Asks in progress.
     pub fn in_flight(&self) -> usize {
         self.shared.pending.len()
@@ -305,6 +246,7 @@ impl Shared {
 
     /// Hands out what arrives until the link ends.
     fn receive(&self, mut reader: LinkReader) -> Result<(), LinkError> {
+        self.ask_for_fabric()?;
         let mut heard = Instant::now();
         loop {
             let Some((kind, payload)) = reader.next(|| self.is_alive(heard))? else {
@@ -338,7 +280,14 @@ impl Shared {
                 Answer::Published { id, files } => self.end(id, Outcome::Published(files)),
                 Answer::Ended { id, complete } => self.end(id, Outcome::Done { complete }),
                 Answer::Failed { id, kind, message } => {
-                    self.end(id, Outcome::Failed { kind, message });
+                    if !self.by_fabric.refused(id, &message) {
+                        self.end(id, Outcome::Failed { kind, message });
+                    }
+                }
+                Answer::Fabric { id, memory } => self.by_fabric.told(id, memory)?,
+                lent @ Answer::Lent { .. } => {
+                    self.take_lent(lent)?;
+                    heard = Instant::now();
                 }
                 Answer::Pong { .. } => {}
             }

@@ -3,7 +3,8 @@
 //! A [`Caller`] keeps one link to one peer: it dials, proves the job's secret, sends asks, hands
 //! what arrives to whoever waits for it, notices that the peer has fallen silent, and dials again.
 //! The other side [`accept`]s a link and answers through a [`LinkWriter`], which sends the bytes of
-//! files without a copy through user space.
+//! files without a copy through user space. Where both have a [`Fabric`] the other side may lend
+//! blocks instead, which the caller reads out of its memory.
 //!
 //! # Contract
 //! Every ask ends: with the peer's last answer, or with [`Outcome::Lost`] at the latest when the
@@ -20,14 +21,19 @@
 
 mod caller;
 mod error;
+mod fabric;
 mod handshake;
 mod link;
 mod patience;
 mod secret;
 mod socket;
 
-pub use caller::{Arrivals, Arrived, Call, Caller, CallerPlan, Ended, LinkState, Outcome};
+pub use caller::{
+    Arrivals, Arrived, Call, Caller, CallerPlan, Ended, FabricState, LinkState, Outcome,
+};
 pub use error::LinkError;
+pub use fabric::{Fabric, FabricError, FabricPlan, Loan, Loans};
+pub use forebay_libfabric::{Label, TrafficClass};
 pub use handshake::accept;
 pub use link::{LinkReader, LinkWriter};
 pub use patience::{Look, Patience};

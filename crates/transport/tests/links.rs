@@ -1,139 +1,19 @@
 //! Links as daemons use them, over loopback.
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+mod common;
+
 use std::io::{Read, Write};
 use std::net::TcpStream;
-use std::sync::{Arc, Mutex, mpsc};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, mpsc};
+use std::time::Instant;
 
-use forebay_transport::{
-    Arrivals, Arrived, Caller, CallerPlan, Ended, LinkError, LinkReader, LinkState, LinkWriter,
-    Listening, Outcome, Secret, SocketPlan, accept,
+use common::{
+    Kept, PATIENCE, SILENCE, TEXT, answer, blocks, eventually, fetch, heard, is_down, listen, next,
+    plan, proved, reach,
 };
-use forebay_wire::{Answer, Ask, BlockRun, Hello, Preamble};
-
-const SILENCE: Duration = Duration::from_millis(400);
-/// Nothing here takes this long; it ends a test that would hang.
-const PATIENCE: Duration = Duration::from_secs(30);
-
-fn secret(text: &str) -> Secret {
-    Secret::from_text(text).unwrap()
-}
-
-const TEXT: &str = "0123456789abcdef";
-
-fn plan(address: String) -> CallerPlan {
-    CallerPlan {
-        address,
-        hello: Hello {
-            from: "a".to_owned(),
-            to: "b".to_owned(),
-            members: 7,
-        },
-        secret: secret(TEXT),
-        socket: SocketPlan { dscp: Some(10) },
-        silence: SILENCE,
-    }
-}
-
-fn listen() -> (Listening, String) {
-    let listening = Listening::on("127.0.0.1:0").unwrap();
-    let address = listening.address().unwrap().to_string();
-    (listening, address)
-}
-
-fn next(listening: &Listening) -> TcpStream {
-    let end = Instant::now() + PATIENCE;
-    while Instant::now() < end {
-        if let Some(stream) = listening.next(Duration::from_millis(100)).unwrap() {
-            return stream;
-        }
-    }
-    panic!("nobody dials");
-}
-
-type Proved = Result<(Hello, LinkReader, LinkWriter), LinkError>;
-
-fn answer(listening: &Listening, text: &str) -> Proved {
-    let admit = |hello: &Hello| match hello.to.as_str() {
-        "b" => Ok(()),
-        other => Err(format!("no member `{other}` here")),
-    };
-    let stream = next(listening);
-    let plan = SocketPlan::default();
-    accept(stream, &secret(text), plan, SILENCE, PATIENCE, admit)
-}
-
-/// The link of one that proves itself. One that was long in waiting for its turn dials again.
-fn proved(listening: &Listening) -> (Hello, LinkReader, LinkWriter) {
-    loop {
-        if let Ok(proved) = answer(listening, TEXT) {
-            return proved;
-        }
-    }
-}
-
-/// Waits until asks go through, however often it was dialled.
-fn reach(caller: &Caller) {
-    assert!(caller.wait_until_up(Instant::now() + PATIENCE));
-}
-
-/// The next ask; waits however long it takes.
-fn heard(reader: &mut LinkReader) -> Option<Ask> {
-    let (kind, payload) = reader.next(|| Ok(())).ok()??;
-    Some(Ask::decode(kind, payload).unwrap())
-}
-
-#[derive(Default)]
-struct Kept(Mutex<Vec<(u64, Vec<u8>)>>);
-
-impl Arrivals for Kept {
-    fn arrived(&self, blocks: Arrived<'_>) -> bool {
-        let mut kept = self.0.lock().unwrap();
-        kept.push((blocks.first, blocks.bytes.to_vec()));
-        blocks.shard == 0
-    }
-}
-
-fn fetch(id: u64, first: u64) -> Ask {
-    let run = BlockRun {
-        shard: 0,
-        first,
-        count: 1,
-        file_size: 1,
-        file_mtime_ns: 2,
-        file_inode: 3,
-    };
-    Ask::Fetch {
-        id,
-        generation: 1,
-        deadline_ms: 1000,
-        runs: vec![run],
-    }
-}
-
-fn blocks(id: u64, shard: u32, first: u64, body_len: u32) -> Vec<u8> {
-    let blocks = Answer::Blocks {
-        id,
-        shard,
-        first,
-        body_len,
-        checksums: vec![0],
-    };
-    blocks.encode()
-}
-
-fn eventually(what: &str, is: impl Fn() -> bool) {
-    let end = Instant::now() + PATIENCE;
-    while !is() {
-        assert!(Instant::now() < end, "never came: {what}");
-        std::thread::sleep(Duration::from_millis(2));
-    }
-}
-
-fn is_down(caller: &Caller, word: &str) -> bool {
-    matches!(caller.state(), LinkState::Down { reason } if reason.contains(word))
-}
+use forebay_transport::{Caller, Ended, LinkError, LinkReader, LinkState, LinkWriter, Outcome};
+use forebay_wire::{Answer, Ask, Preamble};
 
 /// Answers each fetch with the 5,000 bytes of a file that begin at its block, the last ask first.
 fn serve_backwards(reader: &mut LinkReader, writer: &LinkWriter, file: &std::fs::File, asks: u64) {
@@ -295,7 +175,7 @@ fn a_peer_that_answers_pings_may_take_its_time() {
                 match ask {
                     Ask::Fetch { id, .. } => asked = Some(id),
                     Ask::Ping { id } => writer.send(&Answer::Pong { id }.encode()).unwrap(),
-                    Ask::Open { .. } | Ask::Name { .. } => panic!("not asked"),
+                    other => panic!("not asked: {other:?}"),
                 }
                 if let Some(id) = asked.filter(|_| since.elapsed() > SILENCE * 3) {
                     let complete = false;

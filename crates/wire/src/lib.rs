@@ -19,8 +19,8 @@ pub use codec::WireError;
 pub use frame::{FrameHeader, HEADER_BYTES, MAX_PAYLOAD, VERSION, read_frame};
 pub use local::{MAX_RANGES, Reply, Request, StageRange};
 pub use peer::{
-    Answer, Ask, BlockRun, Hello, MAX_BODY, MAX_CHECKSUMS, MAX_RUNS, PEER_VERSION, Preamble,
-    peer_header,
+    Answer, Ask, BlockRun, FabricMemory, Hello, MAX_BODY, MAX_CHECKSUMS, MAX_FABRIC_ADDRESS,
+    MAX_LENT, MAX_RUNS, PEER_VERSION, Preamble, peer_header,
 };
 pub use published::{
     MAX_FILES, MAX_NAME, MAX_PUBLISHED_BYTES, NameAsk, NameRequest, PublishedFile, PublishedPart,

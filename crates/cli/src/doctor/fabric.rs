@@ -1,31 +1,30 @@
 //! What libfabric finds, and why a provider was refused.
 
 use std::collections::BTreeSet;
-use std::ffi::OsString;
 use std::path::Path;
 use std::time::Duration;
 
+use forebay_client::status;
 use forebay_libfabric::{
-    Libfabric, LoadError, Offer, Provider, QueryError, Want, device_of, traffic_classes,
+    FAST, Libfabric, LoadError, Offer, Provider, QueryError, Want, device_of, traffic_classes,
 };
-use serde_json::json;
+use forebay_residency::NodePaths;
+use serde_json::{Value, json};
 
 use crate::doctor::item::Item;
-use crate::doctor::within;
+use crate::doctor::{variable, within};
+use crate::index::bytes;
 
+/// How long a daemon may take to answer.
+const ANSWER: Duration = Duration::from_secs(2);
 /// How long drivers may take.
 const LIMIT: Duration = Duration::from_secs(30);
 /// A file in place of the library that the loader finds.
-const FILE: &str = "FOREBAY_LIBFABRIC";
-/// Providers of fast networks, of which it is told too that a build has them not.
-const FAST: &[&str] = &["cxi", "efa", "verbs"];
+const FILE: &str = Libfabric::FILE;
 
-pub(super) fn items() -> Vec<Item> {
-    let transport = Item::ok(
-        "links",
-        "TCP; what follows is not used by links between nodes yet",
-    );
-    let mut items = vec![transport];
+/// `folder` is the cache folder, whose daemon is asked what went over which path.
+pub(super) fn items(folder: Option<&Path>) -> Vec<Item> {
+    let mut items = vec![links(folder)];
     items.extend(within(LIMIT, survey).unwrap_or_else(|| {
         vec![
             Item::refused("library", "a provider does not answer")
@@ -35,10 +34,40 @@ pub(super) fn items() -> Vec<Item> {
     items
 }
 
+/// What a daemon would use, and what one that runs has moved.
+fn links(folder: Option<&Path>) -> Item {
+    let named = folder.map(Path::to_owned);
+    let folder = named.or_else(|| NodePaths::default_folder(|name| std::env::var_os(name)));
+    let status = folder.and_then(|folder| status(&folder, ANSWER).ok());
+    let status: Option<Value> = status.and_then(|text| serde_json::from_str(&text).ok());
+    let members = status
+        .as_ref()
+        .and_then(|status| status["members"].as_array());
+    let Some((status, members)) = status.as_ref().zip(members) else {
+        let set = variable("FOREBAY_TRANSPORT");
+        let words = match set {
+            Some(transport) => format!("by FOREBAY_TRANSPORT `{transport}`"),
+            None => "TCP, unless `--transport` says otherwise".to_owned(),
+        };
+        return Item::ok("links", words);
+    };
+    let sum = |of: &dyn Fn(&Value) -> Option<u64>| members.iter().filter_map(of).sum::<u64>();
+    let all = sum(&|member| member["received_bytes"].as_u64());
+    let over_fabric = sum(&|member| member["fabric"]["received_bytes"].as_u64());
+    let transport = status["plan"]["transport"].as_str().unwrap_or("tcp");
+    let words = format!(
+        "`{transport}` in the daemon that runs; {} received over TCP, {} over libfabric",
+        bytes(all.saturating_sub(over_fabric)),
+        bytes(over_fabric),
+    );
+    match status["fabric"]["reason"].as_str() {
+        Some(reason) => Item::ok("links", format!("{words}; {reason}")),
+        None => Item::ok("links", words),
+    }
+}
+
 fn survey() -> Vec<Item> {
-    let named = std::env::var_os(FILE).filter(|named| !named.is_empty());
-    let file = named.unwrap_or_else(|| OsString::from(Libfabric::NAME));
-    let library = match Libfabric::load(&file) {
+    let library = match Libfabric::installed() {
         Ok(library) => library,
         Err(error @ LoadError::NotFound { .. }) => {
             let way =

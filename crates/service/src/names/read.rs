@@ -139,7 +139,7 @@ fn fetch(
                 .filter(|bytes| bytes.len() == part.len as usize)
                 .map(Ok)
         }
-        Outcome::Published(_) | Outcome::Lost => None,
+        Outcome::Published(_) | Outcome::Again | Outcome::Lost => None,
     }
 }
 

@@ -264,6 +264,7 @@ impl Fetch {
             id,
             generation,
             deadline_ms,
+            may_lend: peer.way.may_lend(),
             runs,
         };
         let claims = Arc::new(Claims {
@@ -349,6 +350,8 @@ impl Fetch {
                 let took = self.now().saturating_duration_since(asked.since);
                 peer.pace.note(took);
             }
+            // The fabric is left alone for a while, so they come over the link.
+            Outcome::Again => self.ask_member(asked.member, asked.wants),
             // An answer to another question: no blocks come.
             Outcome::Published(_) => self.ask(asked.wants),
             Outcome::Failed { kind, .. } => {

@@ -9,34 +9,35 @@
 
 mod fetch;
 mod serve;
+mod status;
+mod wanted;
 mod way;
 
 use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
 use forebay_cache::Ownership;
 use forebay_dataset::{Member, Placement, Region, ShardIndex, hash_of_members};
 use forebay_origin::IndexFile;
-use forebay_transport::{Arrivals, Caller, CallerPlan, Ended, LinkState, Secret};
+use forebay_transport::{Arrivals, Caller, CallerPlan, Ended, Fabric, LinkState, Secret};
 use forebay_wire::{Ask, Hello};
-use serde_json::{Value, json};
 
 use crate::clock::Clock;
 use crate::pace::Pace;
-use crate::settings::PeersPlan;
+use crate::settings::{PeersPlan, Transport};
 use crate::stage::OpenDataset;
 
 #[cfg(test)]
 pub(crate) use fetch::Fetch;
 pub(crate) use fetch::OtherPath;
-#[cfg(test)]
-pub(crate) use serve::{AnswerTo, Wanted};
 pub(crate) use serve::{Serving, later as answer_later};
+#[cfg(test)]
+pub(crate) use wanted::{AnswerTo, Wanted};
 pub(crate) use way::{Asking, Way};
 
 /// Data sets that members may have opened here, at most.
@@ -49,6 +50,8 @@ pub(crate) struct Peers {
     plan: PeersPlan,
     secret: Secret,
     clock: Clock,
+    /// What lends blocks, and reads those of members; why there is none, where one was to be.
+    fabric: Result<Arc<Fabric>, Option<String>>,
     /// By member; `None` for this node itself.
     peers: Vec<Option<Peer>>,
     placements: Mutex<HashMap<u128, Arc<Placement>>>,
@@ -73,9 +76,10 @@ pub(crate) struct Owners {
 }
 
 impl Peers {
-    /// Reads the secret and begins to dial all members.
+    /// Reads the secret, opens the fabric and begins to dial all members.
     pub(crate) fn start(plan: PeersPlan) -> io::Result<Arc<Self>> {
         let secret = secret(&plan)?;
+        let fabric = open_fabric(&plan)?;
         let start = |(member, name): (usize, &str)| {
             if member == plan.me {
                 return Ok(None);
@@ -87,18 +91,20 @@ impl Peers {
                 secret: secret.clone(),
                 socket: plan.socket,
                 silence: plan.silence,
+                fabric: fabric.as_ref().ok().cloned(),
             })?;
             Ok(Some(Box::new(caller) as Box<dyn Way>))
         };
         let names = plan.members.iter().map(|member| member.name.as_str());
         let ways = names.enumerate().map(start).collect::<io::Result<_>>()?;
-        Ok(Self::over(plan, secret, ways, Clock::default()))
+        Ok(Self::over(plan, secret, fabric, ways, Clock::default()))
     }
 
     /// Members that are reached in these ways; `None` for this node itself.
     pub(crate) fn over(
         plan: PeersPlan,
         secret: Secret,
+        fabric: Result<Arc<Fabric>, Option<String>>,
         ways: Vec<Option<Box<dyn Way>>>,
         clock: Clock,
     ) -> Arc<Self> {
@@ -112,11 +118,24 @@ impl Peers {
             plan,
             secret,
             clock,
+            fabric,
             peers: ways.into_iter().map(|way| way.map(peer)).collect(),
             placements: Mutex::default(),
             served: Mutex::default(),
             refused: Mutex::default(),
         })
+    }
+
+    /// What lends blocks over a fabric, where there is one.
+    pub(crate) fn fabric(&self) -> Option<&Arc<Fabric>> {
+        self.fabric.as_ref().ok()
+    }
+
+    /// Ends what goes over the fabric, so that nothing of it is left on this machine.
+    pub(crate) fn close(&self) {
+        if let Some(fabric) = self.fabric() {
+            fabric.close();
+        }
     }
 
     /// What this member says to one of this name.
@@ -271,31 +290,6 @@ impl Peers {
         let peer = self.peer(member);
         peer.is_some_and(|peer| peer.way.wait_until_up(deadline))
     }
-
-    /// How it stands with each member. `docs/METRICS.md` describes it.
-    pub(crate) fn status(&self) -> Value {
-        let of = |(member, peer): (usize, &Option<Peer>)| {
-            let name = &self.plan.members[member].name;
-            let Some(peer) = peer else {
-                return json!({ "name": name, "state": "this node" });
-            };
-            let (state, reason) = match peer.way.state() {
-                LinkState::Connecting => ("connecting", None),
-                LinkState::Up => ("up", None),
-                LinkState::Down { reason } => ("down", Some(reason)),
-            };
-            json!({
-                "name": name,
-                "state": state,
-                "reason": reason,
-                "asks": peer.asks.load(Ordering::Relaxed),
-                "lost_asks": peer.lost.load(Ordering::Relaxed),
-                "in_flight": peer.way.in_flight(),
-                "received_bytes": peer.way.received_bytes(),
-            })
-        };
-        self.peers.iter().enumerate().map(of).collect()
-    }
 }
 
 impl Ownership for Peers {
@@ -320,6 +314,22 @@ fn hello(plan: &PeersPlan, to: &str) -> Hello {
         from: plan.name().to_owned(),
         to: to.to_owned(),
         members: hash_of_members(&plan.members),
+    }
+}
+
+/// The fabric that the plan names. Where it may be left out, why it is.
+fn open_fabric(plan: &PeersPlan) -> io::Result<Result<Arc<Fabric>, Option<String>>> {
+    let fabric = match &plan.transport {
+        Transport::Tcp => return Ok(Err(None)),
+        Transport::Fabric(fabric) | Transport::Auto(fabric) => Fabric::open(fabric),
+    };
+    match (fabric, &plan.transport) {
+        (Ok(fabric), _) => Ok(Ok(fabric)),
+        (Err(error), Transport::Auto(_)) => Ok(Err(Some(error.to_string()))),
+        (Err(error), _) => Err(io::Error::new(
+            io::ErrorKind::Unsupported,
+            error.to_string(),
+        )),
     }
 }
 

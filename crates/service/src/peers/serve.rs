@@ -1,24 +1,21 @@
 //! Answers the other members: what they ask for is filled from the origin and sent as it lies.
 
-use std::fs::File;
 use std::io;
-use std::ops::Range;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-use forebay_cache::{Cache, Job, Lent, jobs};
-use forebay_dataset::{ByteRange, ErrorKind, Fingerprint, ShardIndex};
-use forebay_transport::{LinkError, LinkReader, LinkWriter, Listening, accept};
-use forebay_wire::{Answer, Ask, BlockRun};
+use forebay_dataset::ErrorKind;
+use forebay_transport::{LinkError, LinkReader, LinkWriter, Listening, Loans, accept};
+use forebay_wire::{Answer, Ask};
 
+use super::wanted::Wanted;
 use super::{Peers, lock};
 use crate::daemon::Node;
 use crate::link::{Refusal, open_dataset};
 use crate::names::answer_member;
 use crate::pool::{Class, Pool};
-use crate::stage::{OpenDataset, Readers};
 
 /// Requests that may wait for the origin at one time, for all members together.
 const THREADS: usize = 32;
@@ -28,8 +25,6 @@ const PROOF: Duration = Duration::from_secs(3);
 const IDLE: Duration = Duration::from_secs(60);
 /// Links of one member, at most: its last one may not have been noticed to be gone.
 const LINKS_A_MEMBER: usize = 4;
-/// Bytes of blocks in one frame.
-const FRAME_BYTES: u64 = 1 << 20;
 /// Longest time for which a request may wait, whatever it asks for.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
@@ -142,7 +137,9 @@ fn serve_member(
     let (_, mut reader, writer) = proved;
     let writer = Arc::new(writer);
     node.serving.add(&writer);
-    let served = answer_all(node, peers, &mut reader, &writer);
+    // Whatever ends the link gives back all that was lent over it.
+    let loans = peers.fabric().cloned().map(Loans::new).map(Arc::new);
+    let served = answer_all(node, peers, &mut reader, &writer, loans.as_ref());
     writer.close();
     served
 }
@@ -152,6 +149,7 @@ fn answer_all(
     peers: &Arc<Peers>,
     reader: &mut LinkReader,
     writer: &Arc<LinkWriter>,
+    loans: Option<&Arc<Loans>>,
 ) -> Result<(), LinkError> {
     loop {
         let waiting = Instant::now();
@@ -167,33 +165,34 @@ fn answer_all(
         match Ask::decode(kind, payload)? {
             Ask::Name { id, ask } => answer_member(node, writer, id, ask)?,
             Ask::Ping { id } => writer.send(&Answer::Pong { id }.encode())?,
+            Ask::Fabric { id, provider } => {
+                writer.send(&answer_fabric(loans, id, &provider).encode())?;
+            }
+            Ask::Return { loan } => {
+                if let Some(loans) = loans {
+                    loans.give_back(loan);
+                }
+            }
             Ask::Open {
                 id,
                 generation,
                 index,
                 root,
-            } => {
-                let (opener, peers, answering) = (node.clone(), peers.clone(), writer.clone());
-                later(node, writer, id, move || {
-                    let opened =
-                        open_exported(&opener, &peers, generation, &index, root.as_deref());
-                    let answer = match opened {
-                        Ok(()) => Answer::Opened { id },
-                        Err(refusal) => refusal.into_answer(id),
-                    };
-                    answering.send(&answer.encode())
-                })?;
-            }
+            } => answer_open(node, peers, writer, id, (generation, index, root))?,
             Ask::Fetch {
                 id,
                 generation,
                 deadline_ms,
+                may_lend,
                 runs,
             } => {
                 let wait = Duration::from_millis(deadline_ms.into()).min(LONGEST_WAIT);
                 let deadline = Instant::now() + wait;
                 match Wanted::check(peers, generation, runs) {
-                    Ok(wanted) => answer_fetch(node, writer, id, wanted, deadline)?,
+                    Ok(wanted) => {
+                        let loans = loans.filter(|_| may_lend);
+                        answer_fetch(node, writer, loans, id, wanted, deadline)?;
+                    }
                     Err(refusal) => writer.send(&refusal.into_answer(id).encode())?,
                 }
             }
@@ -201,21 +200,57 @@ fn answer_all(
     }
 }
 
+/// Where memory of this node is read over the fabric.
+fn answer_fabric(loans: Option<&Arc<Loans>>, id: u64, provider: &str) -> Answer {
+    let memory = match loans {
+        Some(loans) => loans.fabric().memory(provider),
+        None => Err("this node has its links over TCP only".to_owned()),
+    };
+    match memory {
+        Ok(memory) => Answer::Fabric {
+            id,
+            memory: memory.clone(),
+        },
+        Err(reason) => Refusal::new(ErrorKind::Unavailable, reason).into_answer(id),
+    }
+}
+
+/// Takes a data set into use, on another thread.
+fn answer_open(
+    node: &Arc<Node>,
+    peers: &Arc<Peers>,
+    writer: &Arc<LinkWriter>,
+    id: u64,
+    (generation, index, root): (u128, String, Option<String>),
+) -> io::Result<()> {
+    let (opener, peers, answering) = (node.clone(), peers.clone(), writer.clone());
+    later(node, writer, id, move || {
+        let opened = open_exported(&opener, &peers, generation, &index, root.as_deref());
+        let answer = match opened {
+            Ok(()) => Answer::Opened { id },
+            Err(refusal) => refusal.into_answer(id),
+        };
+        answering.send(&answer.encode())
+    })
+}
+
 /// Sends at once what is resident, and the rest once it is.
 fn answer_fetch(
     node: &Arc<Node>,
     writer: &Arc<LinkWriter>,
+    loans: Option<&Arc<Loans>>,
     id: u64,
     wanted: Wanted,
     deadline: Instant,
 ) -> io::Result<()> {
+    let loans = loans.cloned();
     if wanted.is_resident(node.readers.cache()) {
-        return wanted.send(node.readers.cache(), &**writer, id);
+        return wanted.send(node.readers.cache(), &**writer, loans.as_deref(), id);
     }
     let (filler, answering) = (node.clone(), writer.clone());
     later(node, writer, id, move || {
         match wanted.fill(&filler.readers, deadline) {
-            Ok(()) => wanted.send(filler.readers.cache(), &*answering, id),
+            Ok(()) => wanted.send(filler.readers.cache(), &*answering, loans.as_deref(), id),
             Err(refusal) => answering.send(&refusal.into_answer(id).encode()),
         }
     })
@@ -278,143 +313,4 @@ fn open_exported(
         return Err(Refusal::new(ErrorKind::Unavailable, message));
     }
     Ok(())
-}
-
-/// Where an answer goes: a link of the transport, or a simulated one.
-pub(crate) trait AnswerTo {
-    /// Sends a frame.
-    fn send(&self, frame: &[u8]) -> io::Result<()>;
-
-    /// Sends a frame, and bytes of a file after it.
-    fn send_file(&self, frame: &[u8], file: &File, offset: u64, len: u64) -> io::Result<()>;
-}
-
-impl AnswerTo for LinkWriter {
-    fn send(&self, frame: &[u8]) -> io::Result<()> {
-        Self::send(self, frame)
-    }
-
-    fn send_file(&self, frame: &[u8], file: &File, offset: u64, len: u64) -> io::Result<()> {
-        Self::send_file(self, frame, file, offset, len)
-    }
-}
-
-/// Blocks that a member wants, all of a data set that is open here.
-pub(crate) struct Wanted {
-    open: OpenDataset,
-    runs: Vec<(ShardIndex, Range<u64>)>,
-}
-
-impl Wanted {
-    /// Checks what a member asks for.
-    pub(crate) fn check(
-        peers: &Peers,
-        generation: u128,
-        runs: Vec<BlockRun>,
-    ) -> Result<Self, Refusal> {
-        let open = peers.offered(generation).ok_or_else(|| {
-            let message = format!("data set {generation:032x} is not open here");
-            Refusal::new(ErrorKind::NotFound, message)
-        })?;
-        let check = |run: BlockRun| check_run(&open, run);
-        let runs = runs.into_iter().map(check).collect::<Result<_, _>>()?;
-        Ok(Self { open, runs })
-    }
-
-    fn ranges(&self) -> impl Iterator<Item = (ShardIndex, ByteRange)> {
-        let size = u64::from(self.open.dataset.index().block_size().bytes());
-        self.runs.iter().filter_map(move |(shard, blocks)| {
-            let len = (blocks.end - blocks.start) * size;
-            Some((*shard, ByteRange::new(blocks.start * size, len).ok()?))
-        })
-    }
-
-    /// True if all of it can be sent now.
-    pub(crate) fn is_resident(&self, cache: &Cache) -> bool {
-        self.ranges()
-            .all(|(shard, range)| cache.is_resident(&self.open.dataset, shard, range))
-    }
-
-    /// Makes it resident, as far as there is room.
-    pub(crate) fn fill(&self, readers: &Readers, deadline: Instant) -> Result<(), Refusal> {
-        let ranges: Vec<_> = self.ranges().collect();
-        let jobs: Vec<Job> = jobs(&ranges, self.open.dataset.index().block_size());
-        let staged = readers.stage(&self.open, jobs, deadline);
-        // What there is no room for is missing from the answer.
-        staged.map_err(|error| Refusal::of(error.kind(), &error))?;
-        Ok(())
-    }
-
-    /// The device did not give what the map promised: the next who asks must not meet it again.
-    fn distrust(&self, cache: &Cache, shard: ShardIndex, lent: &Lent, error: &io::Error) {
-        let is_devices = error.raw_os_error() == Some(rustix::io::Errno::IO.raw_os_error());
-        if let Some(range) = ByteRange::new(lent.offset(), lent.len())
-            .ok()
-            .filter(|_| is_devices)
-        {
-            let _ = cache.distrust(&self.open.dataset, shard, range);
-        }
-    }
-
-    /// Sends what is resident of it.
-    pub(crate) fn send(&self, cache: &Cache, writer: &dyn AnswerTo, id: u64) -> io::Result<()> {
-        let mut complete = true;
-        for (shard, blocks) in &self.runs {
-            let mut at = blocks.start;
-            while at < blocks.end {
-                let lent = cache.lend(&self.open.dataset, *shard, &(at..blocks.end), FRAME_BYTES);
-                let Ok(Some(lent)) = lent else {
-                    complete = false;
-                    at += 1;
-                    continue;
-                };
-                let blocks = Answer::Blocks {
-                    id,
-                    shard: shard.0,
-                    first: at,
-                    body_len: lent.len() as u32,
-                    checksums: lent.checksums().to_vec(),
-                };
-                let sent =
-                    writer.send_file(&blocks.encode(), lent.file(), lent.offset(), lent.len());
-                sent.inspect_err(|error| self.distrust(cache, *shard, &lent, error))?;
-                at += lent.checksums().len() as u64;
-            }
-        }
-        writer.send(&Answer::Ended { id, complete }.encode())
-    }
-}
-
-/// A run that lies in one file, the same that the asker's index has there.
-fn check_run(open: &OpenDataset, run: BlockRun) -> Result<(ShardIndex, Range<u64>), Refusal> {
-    let index = open.dataset.index();
-    let size = u64::from(index.block_size().bytes());
-    let shard = ShardIndex(run.shard);
-    let blocks = run.first..run.first + u64::from(run.count);
-    let outside = || {
-        let Range { start, end } = blocks.clone();
-        let message = format!(
-            "blocks [{start}, {end}) of shard {} are in no one file",
-            shard.0
-        );
-        Refusal::new(ErrorKind::InvalidInput, message)
-    };
-    let start = blocks.start.checked_mul(size).ok_or_else(outside)?;
-    let segment = index.segment_at(shard, start).ok().flatten();
-    let segment = index.segment(segment.ok_or_else(outside)?);
-    let segment = segment.map_err(|error| Refusal::of(error.kind(), &error))?;
-    let segment_end = segment.shard_start + segment.fingerprint.size;
-    if blocks.end > segment_end.div_ceil(size) {
-        return Err(outside());
-    }
-    let asked = Fingerprint {
-        size: run.file_size,
-        mtime_ns: run.file_mtime_ns,
-        inode: run.file_inode,
-    };
-    if asked != segment.fingerprint {
-        let message = format!("origin file `{}` is another one here", segment.path);
-        return Err(Refusal::new(ErrorKind::Stale, message));
-    }
-    Ok((shard, blocks))
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
-use forebay_transport::{Arrivals, Call, Caller, Ended, LinkState};
+use forebay_transport::{Arrivals, Call, Caller, Ended, FabricState, LinkState};
 use forebay_wire::Ask;
 
 /// How a member is asked.
@@ -35,6 +35,16 @@ pub(crate) trait Way: Send + Sync {
 
     /// Asks in progress.
     fn in_flight(&self) -> usize;
+
+    /// True if the member may lend blocks.
+    fn may_lend(&self) -> bool {
+        false
+    }
+
+    /// How it stands with the member over the fabric.
+    fn fabric(&self) -> FabricState {
+        FabricState::default()
+    }
 }
 
 /// An ask in progress. Who drops it wants no answer any more.
@@ -93,5 +103,13 @@ impl Way for Caller {
 
     fn in_flight(&self) -> usize {
         Self::in_flight(self)
+    }
+
+    fn may_lend(&self) -> bool {
+        Self::may_lend(self)
+    }
+
+    fn fabric(&self) -> FabricState {
+        Self::fabric(self)
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use forebay_dataset::Member;
 use forebay_transport::SocketPlan;
 
-use super::{Rules, ServeSettings};
+use super::{Rules, ServeSettings, Transport};
 
 /// How a node gets along with the others.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +25,8 @@ pub struct PeersPlan {
     pub socket: SocketPlan,
     /// A member that says nothing for so long while something is asked of it is given up.
     pub silence: Duration,
+    /// What blocks go over.
+    pub transport: Transport,
 }
 
 impl PeersPlan {
@@ -41,6 +43,9 @@ impl Rules {
         let silence = settings.peer_silence_ms.unwrap_or(1500);
         let silence = self.within("peer_silence_ms", silence, 100..=600_000);
         let exports = self.exports(settings.exports.as_deref());
+        let listen = settings.listen.as_deref().unwrap_or("");
+        let class = settings.dscp.map(|_| dscp as u8);
+        let transport = self.transport(settings, class, listen);
         let Some(members) = &settings.members else {
             self.check(settings.listen.is_none(), || {
                 "`listen` needs `members`: name all daemons of the job".to_owned()
@@ -58,7 +63,6 @@ impl Rules {
         if let Some(twice) = names.windows(2).find(|pair| pair[0] == pair[1]) {
             self.check(false, || format!("`members` names `{}` twice", twice[0]));
         }
-        let listen = settings.listen.as_deref().unwrap_or("");
         let me = members.iter().position(|member| member.name == listen);
         self.check(me.is_some(), || {
             format!("`listen` must be one of `members`, the one that this node is: `{listen}`")
@@ -68,10 +72,9 @@ impl Rules {
             members,
             secret_file: settings.secret_file.clone(),
             exports,
-            socket: SocketPlan {
-                dscp: settings.dscp.map(|_| dscp as u8),
-            },
+            socket: SocketPlan { dscp: class },
             silence: Duration::from_millis(silence as u64),
+            transport,
         })
     }
 

@@ -96,10 +96,11 @@ impl Cluster {
                 generation,
                 deadline_ms,
                 runs,
+                ..
             } => match Wanted::check(&daemon.peers, generation, runs) {
                 Err(refusal) => answers.send(&refusal.into_answer(id).encode()).unwrap(),
                 Ok(wanted) if wanted.is_resident(&daemon.cache) => {
-                    wanted.send(&daemon.cache, &answers, id).unwrap();
+                    wanted.send(&daemon.cache, &answers, None, id).unwrap();
                 }
                 Ok(wanted) => {
                     let mut net = lock(&self.net);
@@ -119,7 +120,9 @@ impl Cluster {
                     net.after(time, fill);
                 }
             },
-            Ask::Name { .. } => panic!("nobody asks for names"),
+            Ask::Fabric { .. } | Ask::Return { .. } | Ask::Name { .. } => {
+                panic!("nobody asks for names or a fabric")
+            }
         }
         self.answer(to, from, link, answers);
     }
@@ -158,7 +161,7 @@ impl Cluster {
         let answers = Frames::default();
         // What another reads on this node is not waited for in here.
         match wanted.fill(&daemon.readers, self.start) {
-            Ok(()) => wanted.send(&daemon.cache, &answers, id).unwrap(),
+            Ok(()) => wanted.send(&daemon.cache, &answers, None, id).unwrap(),
             Err(refusal) if refusal.kind() == ErrorKind::Deadline && self.clock.now() < until => {
                 let run = self.nodes[node].run;
                 let fill = Event::Fill {
@@ -214,7 +217,10 @@ impl Cluster {
             Answer::Opened { id } => (id, AskOutcome::Done { complete: true }),
             Answer::Ended { id, complete } => (id, AskOutcome::Done { complete }),
             Answer::Failed { id, kind, message } => (id, AskOutcome::Failed { kind, message }),
-            Answer::Pong { .. } | Answer::Published { .. } => return,
+            Answer::Lent { .. }
+            | Answer::Fabric { .. }
+            | Answer::Pong { .. }
+            | Answer::Published { .. } => return,
         };
         self.note(&format!("{to} hears {from}: {outcome:?}"));
         lock(&self.net).end(to, from, id, outcome);

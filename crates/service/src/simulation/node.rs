@@ -18,7 +18,7 @@ use crate::clock::Clock;
 use crate::origins::OriginInUse;
 use crate::peers::{Peers, Way};
 use crate::pool::Pool;
-use crate::settings::PeersPlan;
+use crate::settings::{PeersPlan, Transport};
 use crate::stage::{OpenDataset, Readers};
 
 pub(super) const BLOCK: u64 = 1 << 16;
@@ -157,6 +157,7 @@ impl Daemon {
             exports: Vec::new(),
             socket: SocketPlan::default(),
             silence: SILENCE,
+            transport: Transport::Tcp,
         };
         let way = |to: &usize| {
             let (from, to, net) = (me, *to, net.clone());
@@ -165,7 +166,7 @@ impl Daemon {
         };
         let ways = members.iter().map(way).collect();
         let secret = Secret::from_text("a secret of this test").unwrap();
-        let peers = Peers::over(plan, secret, ways, clock.clone());
+        let peers = Peers::over(plan, secret, Err(None), ways, clock.clone());
         let cache = Cache::open(CachePlan {
             folder: folder.to_owned(),
             capacity_bytes: 1 << 40,

@@ -1,6 +1,8 @@
 //! Real daemons in processes of their own, a data set of real files and a plain client.
 #![allow(dead_code, reason = "each test file uses its part")]
 
+pub(crate) mod cluster;
+
 use std::io::{BufRead, BufReader, Lines, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -122,6 +124,11 @@ impl Daemon {
         let word = self.said();
         assert!(self.child.wait().unwrap().success());
         word
+    }
+
+    /// Waits for the process; true if it ended well.
+    pub(crate) fn succeeds(mut self) -> bool {
+        self.child.wait().unwrap().success()
     }
 
     pub(crate) fn is_running(&mut self) -> bool {

@@ -17,6 +17,8 @@ const KEPT_BYTES: usize = 1 << 20;
 pub(super) struct Waiter {
     pub(super) since: Instant,
     pub(super) arrivals: Option<Arc<dyn Arrivals>>,
+    /// Some of what was lent for it could not be read.
+    pub(super) is_spoiled: bool,
     pub(super) done: mpsc::Sender<Ended>,
 }
 
@@ -55,8 +57,18 @@ impl Pending {
 
     pub(super) fn end(&self, id: u64, outcome: Outcome) {
         let waiter = self.lock().remove(&id);
-        if let Some(waiter) = waiter {
-            tell(id, waiter, outcome);
+        let Some(waiter) = waiter else { return };
+        let outcome = match outcome {
+            Outcome::Done { .. } if waiter.is_spoiled => Outcome::Again,
+            other => other,
+        };
+        tell(id, waiter, outcome);
+    }
+
+    /// Some of what was lent for an ask could not be read.
+    pub(super) fn spoil(&self, id: u64) {
+        if let Some(waiter) = self.lock().get_mut(&id) {
+            waiter.is_spoiled = true;
         }
     }
 

@@ -26,17 +26,52 @@ fn ask() -> impl Strategy<Value = Ask> {
                 root,
             }
         }),
-        (any::<u64>(), any::<u128>(), any::<u32>(), runs).prop_map(
-            |(id, generation, deadline_ms, runs)| Ask::Fetch {
+        (
+            any::<u64>(),
+            any::<u128>(),
+            any::<u32>(),
+            any::<bool>(),
+            runs
+        )
+            .prop_map(|(id, generation, deadline_ms, may_lend, runs)| Ask::Fetch {
                 id,
                 generation,
                 deadline_ms,
+                may_lend,
                 runs
-            }
-        ),
+            }),
         any::<u64>().prop_map(|id| Ask::Ping { id }),
+        (any::<u64>(), ".{0,40}").prop_map(|(id, provider)| Ask::Fabric { id, provider }),
+        any::<u64>().prop_map(|loan| Ask::Return { loan }),
         (any::<u64>(), name_ask()).prop_map(|(id, ask)| Ask::Name { id, ask }),
     ]
+}
+
+fn memory() -> impl Strategy<Value = FabricMemory> {
+    let address = proptest::collection::vec(any::<u8>(), 1..=MAX_FABRIC_ADDRESS);
+    let place = (0..1u64 << 63, 0..1u64 << 63, any::<u64>());
+    (any::<u32>(), address, place).prop_map(|(format, address, (base, len, key))| FabricMemory {
+        format,
+        address,
+        base,
+        len,
+        key,
+    })
+}
+
+fn lent() -> impl Strategy<Value = Answer> {
+    let sums = proptest::collection::vec(any::<u32>(), 1..20);
+    let loan = (any::<u64>(), 0..1u64 << 63);
+    let blocks = (any::<u32>(), 0..1u64 << 62, 1..=MAX_LENT, sums);
+    (any::<u64>(), loan, blocks).prop_map(|(id, (loan, offset), blocks)| Answer::Lent {
+        id,
+        loan,
+        offset,
+        shard: blocks.0,
+        first: blocks.1,
+        body_len: blocks.2,
+        checksums: blocks.3,
+    })
 }
 
 fn answer() -> impl Strategy<Value = Answer> {
@@ -57,6 +92,8 @@ fn answer() -> impl Strategy<Value = Answer> {
             body_len,
             checksums
         }),
+        lent(),
+        (any::<u64>(), memory()).prop_map(|(id, memory)| Answer::Fabric { id, memory }),
         (any::<u64>(), any::<bool>()).prop_map(|(id, complete)| Answer::Ended { id, complete }),
         any::<u64>().prop_map(|id| Answer::Pong { id }),
         (any::<u64>(), files()).prop_map(|(id, files)| Answer::Published { id, files }),
@@ -115,7 +152,7 @@ proptest! {
 }
 
 #[test]
-fn peer_frame_bytes_are_frozen_at_version_1() {
+fn peer_frame_bytes_are_frozen_at_version_2() {
     let run = BlockRun {
         shard: 7,
         first: 8,
@@ -128,10 +165,11 @@ fn peer_frame_bytes_are_frozen_at_version_1() {
         id: 0x0102,
         generation: 3,
         deadline_ms: 4,
+        may_lend: true,
         runs: vec![run],
     };
-    let golden = b"\x48\0\0\0\x01\0\x42\0\x02\x01\0\0\0\0\0\0\
-        \x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x04\0\0\0\x01\0\0\0\
+    let golden = b"\x49\0\0\0\x02\0\x42\0\x02\x01\0\0\0\0\0\0\
+        \x03\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\x04\0\0\0\x01\x01\0\0\0\
         \x07\0\0\0\x08\0\0\0\0\0\0\0\x09\0\0\0\x0A\0\0\0\0\0\0\0\
         \xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x0B\0\0\0\0\0\0\0";
     assert_eq!(fetch.encode(), golden, "raise PEER_VERSION");
@@ -142,15 +180,94 @@ fn peer_frame_bytes_are_frozen_at_version_1() {
         body_len: 4,
         checksums: vec![5],
     };
-    let golden = b"\x20\0\0\0\x01\0\xC2\0\x01\0\0\0\0\0\0\0\x02\0\0\0\x03\0\0\0\0\0\0\0\
+    let golden = b"\x20\0\0\0\x02\0\xC2\0\x01\0\0\0\0\0\0\0\x02\0\0\0\x03\0\0\0\0\0\0\0\
         \x04\0\0\0\x01\0\0\0\x05\0\0\0";
     assert_eq!(blocks.encode(), golden, "raise PEER_VERSION");
-    assert_eq!(&Preamble::encode(), b"FBPEER\x01\0", "raise PEER_VERSION");
+    assert_eq!(&Preamble::encode(), b"FBPEER\x02\0", "raise PEER_VERSION");
+}
+
+#[test]
+fn frames_of_a_fabric_are_frozen_at_version_2() {
+    let ask = Ask::Fabric {
+        id: 1,
+        provider: "tcp".to_owned(),
+    };
+    let golden = b"\x0F\0\0\0\x02\0\x44\0\x01\0\0\0\0\0\0\0\x03\0\0\0tcp";
+    assert_eq!(ask.encode(), golden, "raise PEER_VERSION");
+    let golden = b"\x08\0\0\0\x02\0\x45\0\x07\0\0\0\0\0\0\0";
+    assert_eq!(
+        Ask::Return { loan: 7 }.encode(),
+        golden,
+        "raise PEER_VERSION"
+    );
+    let memory = FabricMemory {
+        format: 2,
+        address: vec![0xAA, 0xBB],
+        base: 3,
+        len: 4,
+        key: 5,
+    };
+    let golden = b"\x2A\0\0\0\x02\0\xC5\0\x01\0\0\0\0\0\0\0\x02\0\0\0\
+        \x03\0\0\0\0\0\0\0\x04\0\0\0\0\0\0\0\x05\0\0\0\0\0\0\0\x02\0\0\0\xAA\xBB";
+    assert_eq!(
+        Answer::Fabric { id: 1, memory }.encode(),
+        golden,
+        "raise PEER_VERSION"
+    );
+    let lent = Answer::Lent {
+        id: 1,
+        loan: 2,
+        offset: 3,
+        shard: 4,
+        first: 5,
+        body_len: 6,
+        checksums: vec![7],
+    };
+    let golden = b"\x30\0\0\0\x02\0\xC6\0\x01\0\0\0\0\0\0\0\x02\0\0\0\0\0\0\0\
+        \x03\0\0\0\0\0\0\0\x04\0\0\0\x05\0\0\0\0\0\0\0\x06\0\0\0\x01\0\0\0\x07\0\0\0";
+    assert_eq!(lent.encode(), golden, "raise PEER_VERSION");
+}
+
+#[test]
+fn memory_and_loans_that_cannot_be_are_refused() {
+    let lent = |offset, body_len| {
+        let lent = Answer::Lent {
+            id: 1,
+            loan: 2,
+            offset,
+            shard: 4,
+            first: 5,
+            body_len,
+            checksums: vec![7],
+        };
+        Answer::decode(0xC6, &lent.encode()[HEADER_BYTES..])
+    };
+    assert!(lent(0, MAX_LENT).is_ok());
+    assert!(lent(0, MAX_LENT + 1).is_err(), "longer than may be lent");
+    assert!(lent(u64::MAX, 1).is_err(), "past the end of all memory");
+    let memory = |address: usize, base, len| {
+        let memory = FabricMemory {
+            format: 0,
+            address: vec![1; address],
+            base,
+            len,
+            key: 0,
+        };
+        let frame = Answer::Fabric { id: 1, memory }.encode();
+        Answer::decode(0xC5, &frame[HEADER_BYTES..])
+    };
+    assert!(memory(MAX_FABRIC_ADDRESS, 0, u64::MAX).is_ok());
+    assert!(memory(MAX_FABRIC_ADDRESS + 1, 0, 1).is_err());
+    assert!(memory(0, 0, 1).is_err(), "no address");
+    assert!(
+        memory(1, 2, u64::MAX).is_err(),
+        "past the end of all memory"
+    );
 }
 
 #[test]
 fn peers_of_another_version_and_strangers_are_told_apart() {
-    assert_eq!(Preamble::check(*b"FBPEER\x01\0"), Ok(()));
+    assert_eq!(Preamble::check(*b"FBPEER\x02\0"), Ok(()));
     let other = Preamble::check(*b"FBPEER\x09\0").unwrap_err().to_string();
     assert!(other.contains("protocol version 9"), "{other}");
     let stranger = Preamble::check(*b"GET / HT").unwrap_err();
@@ -163,6 +280,7 @@ fn lengths_of_a_peer_over_their_limit_are_refused() {
         id: 1,
         generation: 0,
         deadline_ms: 0,
+        may_lend: false,
         runs: Vec::new(),
     };
     let mut payload = fetch.encode()[HEADER_BYTES..].to_vec();

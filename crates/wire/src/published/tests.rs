@@ -80,12 +80,12 @@ fn names_are_short_text_without_control_characters() {
 }
 
 #[test]
-fn frames_about_names_are_frozen_at_version_1() {
+fn frames_about_names_are_frozen() {
     let ask = NameAsk::Find {
         name: "ab".to_owned(),
         wait_ms: 3,
     };
-    let golden = b"\x12\0\0\0\x01\0\x4A\0\x05\0\0\0\0\0\0\0\x02\0\0\0ab\x03\0\0\0";
+    let golden = b"\x12\0\0\0\x02\0\x4A\0\x05\0\0\0\0\0\0\0\x02\0\0\0ab\x03\0\0\0";
     assert_eq!(
         Ask::Name { id: 5, ask }.encode(),
         golden,
