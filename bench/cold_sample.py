@@ -12,6 +12,7 @@ from pathlib import Path
 
 import forebay
 from bench import data
+from bench.memory import BackedMemory
 from bench.rounds import alternate, centre, rounds_with_warm_up
 from bench.row import Row
 from bench.setting import Setting
@@ -80,7 +81,14 @@ def _row(
             for descriptor, extent in covering[2 * order[number] + 1]:
                 os.preadv(descriptor, [space[: extent.length]], extent.start)
 
-        found = alternate(subject, baseline, rounds=rounds, units=1, ping_pong=setting.ping_pong)
+        found = alternate(
+            subject,
+            baseline,
+            rounds=rounds,
+            units=1,
+            ping_pong=setting.ping_pong,
+            memory=BackedMemory(),
+        )
         status = forebay.status(cache)
     added, spread = centre(found.subject - found.baseline - found.ping_pong)
     return Row(

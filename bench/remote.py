@@ -23,6 +23,7 @@ import numpy as np
 
 import forebay
 from bench import data
+from bench.memory import BackedMemory
 from bench.rounds import alternate, centre, rounds_with_warm_up
 from bench.row import Row
 from bench.scene import served
@@ -161,7 +162,14 @@ def measure_sample(setting: Setting) -> list[Row]:
         def baseline(number: int) -> None:
             bare.read(order[number] * data.SAMPLE_BYTES, space)
 
-        found = alternate(subject, baseline, rounds=rounds, units=1, ping_pong=setting.ping_pong)
+        found = alternate(
+            subject,
+            baseline,
+            rounds=rounds,
+            units=1,
+            ping_pong=setting.ping_pong,
+            memory=BackedMemory(),
+        )
         status = forebay.status(job.caches[reader])
     ratio, spread = centre(found.subject / (found.baseline + found.ping_pong))
     return [
@@ -188,12 +196,16 @@ def measure_clients(setting: Setting) -> list[Row]:
     rounds = setting.size(5, 1)
     count = _CLIENTS * each * rounds
     ratios = []
+    memory = BackedMemory()
     with _pair(setting, "remote-eight", count) as (job, reader, origin), _Bare(origin) as bare:
         for number in range(rounds):
             first = number * _CLIENTS * each
             ours = ["read", job.index, job.caches[reader]]
             theirs = ["bare", bare.port, data.SAMPLE_BYTES]
-            seconds = [_all_at_once(words, first, each) for words in (ours, theirs)]
+            seconds = []
+            for words in (ours, theirs):
+                memory.renew()
+                seconds.append(_all_at_once(words, first, each))
             ratios.append(seconds[1] / seconds[0])
         status = forebay.status(job.caches[reader])
     ratio, spread = centre(np.array(ratios))
@@ -284,7 +296,14 @@ def measure_batch(setting: Setting) -> list[Row]:
             for sample in theirs[number * _BATCH : (number + 1) * _BATCH]:
                 dataset.read_into(sample, one)
 
-        found = alternate(subject, baseline, rounds=rounds, units=1, ping_pong=setting.ping_pong)
+        found = alternate(
+            subject,
+            baseline,
+            rounds=rounds,
+            units=1,
+            ping_pong=setting.ping_pong,
+            memory=BackedMemory(),
+        )
     ratio, spread = centre(found.baseline / found.subject)
     return [
         Row(
@@ -333,7 +352,14 @@ def measure_replicas(setting: Setting) -> list[Row]:
         def baseline(number: int) -> None:
             owned.read_into(theirs[number][0], out)
 
-        found = alternate(subject, baseline, rounds=rounds, units=1, ping_pong=setting.ping_pong)
+        found = alternate(
+            subject,
+            baseline,
+            rounds=rounds,
+            units=1,
+            ping_pong=setting.ping_pong,
+            memory=BackedMemory(),
+        )
     ratio, spread = centre(found.subject / found.baseline)
     return [
         Row(

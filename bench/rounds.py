@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from bench.memory import BackedMemory
 from bench.ping_pong import PingPong
 
 Floats = npt.NDArray[np.float64]
@@ -65,16 +66,19 @@ def alternate(
     rounds: int,
     units: int,
     ping_pong: PingPong,
+    memory: BackedMemory | None = None,
 ) -> Rounds:
     """Time `subject(r)` and `baseline(r)` for each round r; both do `units` units of work.
 
     They are called with `rounds + 3` round numbers, the first of which are not counted. Times are
-    for one unit.
+    for one unit. `memory` is renewed between rounds.
     """
     total = rounds + _WARM_UP
     times = np.zeros((3, total))
     with no_collection():
         for number in range(total):
+            if memory is not None:
+                memory.renew()
             order = [(0, subject), (1, baseline)]
             for row, work in order if number % 2 else reversed(order):
                 began = time.perf_counter_ns()
