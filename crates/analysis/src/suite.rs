@@ -35,6 +35,6 @@ pub use manifest::{
     Status, Verify,
 };
 pub use rank_test::{RankTest, adjusted, mann_whitney};
-pub use run::{BARRIER_WAIT, Metric, SuiteRun, WALL};
+pub use run::{BARRIER_WAIT, GANG_START, Metric, SuiteRun, WALL};
 pub use summary::{OpSummary, RankFault, RunSummary};
 pub use timing::{Timing, Unit};

@@ -5,7 +5,7 @@ mod groups;
 use serde::Serialize;
 use serde_json::{Map, Value};
 
-use super::run::{BARRIER_WAIT, Metric, SuiteRun};
+use super::run::{BARRIER_WAIT, GANG_START, Metric, SuiteRun};
 use super::{CompareError, Difference, adjusted, alike, mann_whitney};
 use crate::stats::{BootstrapPlan, Sorted, Statistic, StatsError, ratio_interval};
 use groups::Pair;
@@ -278,6 +278,8 @@ fn one(
     };
     found.untested = if op == BARRIER_WAIT {
         Some("a rank waits the longer the faster it is")
+    } else if op == GANG_START {
+        Some("to bring ranks together is the launcher's work and not storage's")
     } else if base.len().min(candidate.len()) < options.least_n {
         Some("too few iterations did it")
     } else if found.base_ns <= 0.0 {

@@ -16,6 +16,10 @@ pub const WALL: &str = "wall";
 /// rank is, the longer it waits.
 pub const BARRIER_WAIT: &str = "barrier_wait";
 
+/// From the start of a run until all its ranks had come: once a rank. It is shown and never judged:
+/// it is the launcher's time and not storage's.
+pub const GANG_START: &str = "gang_start";
+
 /// What one iteration of an operation is reduced to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]

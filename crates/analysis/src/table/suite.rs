@@ -27,7 +27,10 @@ pub fn suite_run(run: &RunSummary) -> String {
         "skew",
     ];
     let rows: Vec<Vec<String>> = run.ops.iter().map(op_row).collect();
-    out.push_str(&table(&heads, &rows));
+    // A run that failed at once has none.
+    if !rows.is_empty() {
+        out.push_str(&table(&heads, &rows));
+    }
     let middle = |values: &[f64]| {
         let mut sorted = values.to_vec();
         sorted.sort_unstable_by(f64::total_cmp);

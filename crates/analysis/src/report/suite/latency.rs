@@ -1,11 +1,14 @@
 //! Tail distributions of each operation, systems over each other.
 
-use super::View;
+use std::fmt::Write;
+
+use super::{View, tables};
 use crate::report::scale::{Axis, Frame, share_label, time_label};
 use crate::report::staircase::staircase;
 use crate::report::svg::Svg;
 use crate::stats::Sorted;
-use crate::suite::{BARRIER_WAIT, SuiteRun, WALL};
+use crate::suite::{BARRIER_WAIT, GANG_START, SuiteRun, WALL};
+use crate::text::escape;
 
 /// Points of one curve.
 const MAX_POINTS: usize = 300;
@@ -13,43 +16,99 @@ const MAX_POINTS: usize = 300;
 /// Operations that are drawn of one benchmark.
 const MAX_OPS: usize = 8;
 
+/// Samples from which on a curve says more than its numbers.
+const FEW: usize = 8;
+
 /// Two panels a row.
 const PANELS: usize = 2;
 
-/// A drawing for each benchmark.
+/// A drawing for each benchmark, and under it what was left out of it.
 pub(super) fn charts(view: &View<'_>) -> String {
     let drawn = view.benchmarks().into_iter().map(|name| chart(view, name));
     drawn.collect()
 }
 
+/// An operation with its samples on each system.
+struct Op<'a> {
+    name: &'a str,
+    samples: Vec<Option<Sorted>>,
+}
+
+impl Op<'_> {
+    fn most(&self) -> usize {
+        self.samples
+            .iter()
+            .flatten()
+            .map(Sorted::n)
+            .max()
+            .unwrap_or(0)
+    }
+}
+
 fn chart(view: &View<'_>, benchmark: &str) -> String {
     let systems = 0..view.systems.len();
     let runs: Vec<Vec<&SuiteRun>> = systems.map(|nth| widest(view, nth, benchmark)).collect();
+    let of_op = |name| Op {
+        name,
+        samples: runs.iter().map(|runs| pooled(runs, name)).collect(),
+    };
+    let ops = names(&runs).into_iter().map(of_op);
+    let (mut drawn, few): (Vec<Op>, Vec<Op>) = ops.partition(|op| op.most() >= FEW);
+    let left_out = drawn.split_off(drawn.len().min(MAX_OPS));
+    let mut out = String::new();
+    if !drawn.is_empty() {
+        let rows = drawn.len().div_ceil(PANELS);
+        let label = format!("Share of operations that exceed a time, {benchmark}");
+        let mut svg = Svg::new(1000.0, 300.0 * rows as f64, &label);
+        for (place, op) in drawn.iter().enumerate() {
+            let at = (
+                72.0 + 500.0 * (place % PANELS) as f64,
+                44.0 + 300.0 * (place / PANELS) as f64,
+            );
+            let title = format!("{benchmark}: {}", op.name);
+            panel(&mut svg, view, at, &title, &op.samples);
+        }
+        let _ = writeln!(out, "<div class=\"wide panel\">{}</div>", svg.finish());
+    }
+    if !few.is_empty() {
+        out.push_str(&tables::few(
+            view,
+            benchmark,
+            &few.iter().map(row).collect::<Vec<_>>(),
+        ));
+    }
+    if !left_out.is_empty() {
+        let left: Vec<&str> = left_out.iter().map(|op| op.name).collect();
+        let left = escape(&left.join(", "));
+        let _ = writeln!(
+            out,
+            "<p class=\"fine\">Not drawn: {left}. They are in the table of numbers.</p>"
+        );
+    }
+    out
+}
+
+/// The operations of a benchmark that are drawn or told, in order.
+fn names<'a>(runs: &[Vec<&'a SuiteRun>]) -> Vec<&'a str> {
     let mut ops: Vec<&str> = runs.iter().flatten().flat_map(|run| run.ops()).collect();
     ops.sort_unstable();
     ops.dedup();
     ops.retain(|op| *op != BARRIER_WAIT);
     // The parts say more than the whole; it stands in the figure of scaling.
-    if ops.len() > 1 {
+    if ops.iter().any(|op| *op != WALL && *op != GANG_START) {
         ops.retain(|op| *op != WALL);
     }
-    ops.truncate(MAX_OPS);
-    let rows = ops.len().div_ceil(PANELS);
-    if rows == 0 {
-        return String::new();
+    ops
+}
+
+/// What is told of an operation with few samples: on each system how many, and their range.
+fn row<'a>(op: &'a Op<'_>) -> tables::Few<'a> {
+    let told = |sorted: &Sorted| (sorted.n(), sorted.min(), sorted.median(), sorted.max());
+    let samples = op.samples.iter().map(|one| one.as_ref().map(told));
+    tables::Few {
+        op: op.name,
+        samples: samples.collect(),
     }
-    let label = format!("Share of operations that exceed a time, {benchmark}");
-    let mut svg = Svg::new(1000.0, 300.0 * rows as f64, &label);
-    for (place, op) in ops.iter().enumerate() {
-        let at = (
-            72.0 + 500.0 * (place % PANELS) as f64,
-            44.0 + 300.0 * (place / PANELS) as f64,
-        );
-        let title = format!("{benchmark}: {op}");
-        let samples: Vec<Option<Sorted>> = runs.iter().map(|runs| pooled(runs, op)).collect();
-        panel(&mut svg, view, at, &title, &samples);
-    }
-    format!("<div class=\"wide panel\">{}</div>\n", svg.finish())
 }
 
 fn panel(

@@ -173,6 +173,34 @@ pub(super) fn numbers(view: &View<'_>) -> String {
     out
 }
 
+/// An operation that happened too seldom for a curve: of each system how often, and the shortest,
+/// the median and the longest in seconds.
+pub(super) struct Few<'a> {
+    pub(super) op: &'a str,
+    pub(super) samples: Vec<Option<(usize, f64, f64, f64)>>,
+}
+
+/// A row for each such operation on each system.
+pub(super) fn few(view: &View<'_>, benchmark: &str, ops: &[Few<'_>]) -> String {
+    let mut out = table(&["operation", "system", "n", "min", "median", "max"]);
+    for op in ops {
+        for (system, told) in view.systems.iter().zip(&op.samples) {
+            let Some((count, least, median, most)) = told else {
+                continue;
+            };
+            let cells = [
+                text::clip(&system.name, 24),
+                text::count(*count),
+                text::duration(*least),
+                text::duration(*median),
+                text::duration(*most),
+            ];
+            row(&mut out, &format!("{benchmark} {}", op.op), &cells);
+        }
+    }
+    close(out)
+}
+
 fn table(heads: &[&str]) -> String {
     let heads: String = heads
         .iter()

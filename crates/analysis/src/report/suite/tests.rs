@@ -1,7 +1,7 @@
 use roxmltree::Document;
 
 use super::*;
-use crate::suite::{Dist, Iteration, Manifest, Timing};
+use crate::suite::{Dist, GANG_START, Iteration, Manifest, Timing};
 
 /// A run of `ranks` ranks whose operations take about `ns`.
 fn run(id: &str, ranks: u32, ns: u64, fstype: &str) -> SuiteRun {
@@ -87,6 +87,35 @@ fn two_systems_stand_side_by_side_with_their_verdict() {
     assert_eq!(count(&page, "curve s0 e"), 2);
     assert_eq!(count(&page, "curve s1"), 3);
     assert_eq!(count(&page, "ring s"), 6);
+}
+
+#[test]
+fn what_happened_too_seldom_for_a_curve_is_told_in_numbers() {
+    let mut systems = systems();
+    systems.truncate(1);
+    let mut rank = systems[0].runs[0].ranks()[0].clone();
+    let timing = Timing::from_samples(&[7_000_000]);
+    rank.timing.insert(GANG_START.into(), timing);
+    systems[0].runs = vec![SuiteRun::new(vec![rank]).expect("a run")];
+    let page = render(&systems, &SuiteReportOptions::default());
+    assert!(
+        page.contains(">fsdp_load: read &lt;shards&gt;<"),
+        "the other has a curve"
+    );
+    assert!(
+        !page.contains(">fsdp_load: gang_start<"),
+        "a single sample has none"
+    );
+    let document = parsed(&page);
+    let figure = document
+        .descendants()
+        .filter(|node| node.has_tag_name("figure"));
+    let cells: Vec<&str> = figure
+        .flat_map(|node| node.descendants())
+        .filter(|node| node.has_tag_name("td"))
+        .filter_map(|node| node.text())
+        .collect();
+    assert_eq!(cells, ["NAS & co", "1", "7.00 ms", "7.00 ms", "7.00 ms"]);
 }
 
 #[test]

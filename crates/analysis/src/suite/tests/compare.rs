@@ -84,18 +84,15 @@ fn one_run_a_side_is_judged_by_its_iterations() {
 
 #[test]
 fn waits_for_other_ranks_are_shown_and_not_judged() {
-    let base = [run(
-        "a",
-        &[("open", &[1, 2, 3, 4, 5]), (BARRIER_WAIT, &[1; 5])],
-    )];
-    let slow = [run(
-        "b",
-        &[("open", &[1, 2, 3, 4, 5]), (BARRIER_WAIT, &[9; 5])],
-    )];
-    let found = compare(&base, &slow, &CompareOptions::default()).expect("alike");
-    let wait = said(&found, BARRIER_WAIT);
-    assert_eq!((wait.verdict, wait.candidate_ns), (Verdict::Untested, 9.0));
-    assert!(wait.untested.is_some() && wait.p.is_none());
+    let open: (&str, &[u64]) = ("open", &[1, 2, 3, 4, 5]);
+    for op in [BARRIER_WAIT, GANG_START] {
+        let base = [run("a", &[open, (op, &[1; 5])])];
+        let slow = [run("b", &[open, (op, &[9; 5])])];
+        let found = compare(&base, &slow, &CompareOptions::default()).expect("alike");
+        let wait = said(&found, op);
+        assert_eq!((wait.verdict, wait.candidate_ns), (Verdict::Untested, 9.0));
+        assert!(wait.untested.is_some() && wait.p.is_none());
+    }
 }
 
 #[test]
