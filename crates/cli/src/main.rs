@@ -18,6 +18,7 @@ mod names;
 mod output;
 mod preload;
 mod progress;
+mod records;
 mod report;
 mod run;
 mod serve;

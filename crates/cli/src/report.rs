@@ -1,14 +1,12 @@
 //! `forebay report`
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::PathBuf;
 
 use clap::Args;
-use forebay_analysis::{Run, RunReader, Window, report, table};
+use forebay_analysis::{RunReader, Window, report, table};
 
 use crate::Failure;
-use crate::output;
+use crate::{output, records};
 
 /// Turn the raw records of a run into a table, JSON or a page.
 #[derive(Args)]
@@ -40,7 +38,7 @@ fn seconds(text: &str) -> Result<f64, String> {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
-    let run = read(&arguments.records)?;
+    let run = records::read_all(&arguments.records, RunReader::read, RunReader::finish)?;
     let window = arguments.window.map_or(Window::OwnEpoch, Window::Given);
     let summary = run.summary(&window, arguments.baseline.as_deref());
     if let Some(path) = &arguments.output {
@@ -60,23 +58,4 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         print!("{}", table::epochs(&summary));
     }
     Ok(())
-}
-
-fn read(files: &[PathBuf]) -> Result<Run, Failure> {
-    let mut reader = RunReader::default();
-    for path in files {
-        let shown = path.display();
-        let file = File::open(path)
-            .map_err(|error| Failure::new(format!("cannot open records `{shown}`: {error}")))?;
-        reader
-            .read(BufReader::new(file))
-            .map_err(|error| Failure::new(format!("cannot use records `{shown}`: {error}")))?;
-    }
-    let names: Vec<String> = files
-        .iter()
-        .map(|path| format!("`{}`", path.display()))
-        .collect();
-    reader
-        .finish()
-        .map_err(|error| Failure::new(format!("cannot use records {}: {error}", names.join(", "))))
 }

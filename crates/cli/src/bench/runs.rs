@@ -1,10 +1,9 @@
 //! Folders of runs, read into memory.
 
-use std::fs::File;
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use forebay_analysis::suite::{MAX_MANIFEST_BYTES, Manifest, Metric, SuiteRun};
+use forebay_bench::files::read_bounded;
 
 use crate::Failure;
 
@@ -97,15 +96,7 @@ fn read(folder: &Path, files: &[PathBuf]) -> Result<SuiteRun, Failure> {
 }
 
 fn manifest(path: &Path) -> Result<Manifest, Failure> {
-    let shown = path.display();
-    let mut bytes = Vec::new();
-    let read =
-        File::open(path).and_then(|file| file.take(MAX_MANIFEST_BYTES + 1).read_to_end(&mut bytes));
-    read.map_err(|error| Failure::new(format!("cannot read `{shown}`: {error}")))?;
-    if bytes.len() as u64 > MAX_MANIFEST_BYTES {
-        let message = format!("cannot use `{shown}`: it has more than {MAX_MANIFEST_BYTES} bytes");
-        return Err(Failure::new(message));
-    }
+    let bytes = read_bounded(path, MAX_MANIFEST_BYTES)?;
     Manifest::read(&bytes)
-        .map_err(|error| Failure::from(error).of(&format!("cannot use `{shown}`")))
+        .map_err(|error| Failure::from(error).of(&format!("cannot use `{}`", path.display())))
 }

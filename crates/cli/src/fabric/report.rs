@@ -1,15 +1,13 @@
 //! `forebay fabric report`
 
-use std::fs::File;
-use std::io::BufReader;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use clap::Args;
-use forebay_analysis::fabric::{Study, StudyReader};
+use forebay_analysis::fabric::StudyReader;
 use forebay_analysis::{report, table};
 
 use crate::Failure;
-use crate::output;
+use crate::{output, records};
 
 /// Show what the records of a study say, as tables, JSON or a page.
 #[derive(Args)]
@@ -33,7 +31,7 @@ pub(crate) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<(), Failure> {
     let files = files(&arguments.records)?;
-    let study = read(&files)?;
+    let study = records::read_all(&files, StudyReader::read, StudyReader::finish)?;
     let summary = study.summary();
     if let Some(path) = &arguments.output {
         output::must_not_replace(path, &files)?;
@@ -79,24 +77,4 @@ fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, Failure> {
     }
     found.sort();
     Ok(found)
-}
-
-fn read(files: &[PathBuf]) -> Result<Study, Failure> {
-    let mut reader = StudyReader::default();
-    let fault = |path: &Path, error: String| {
-        Failure::new(format!("cannot use records `{}`: {error}", path.display()))
-    };
-    for path in files {
-        let file = File::open(path).map_err(|error| fault(path, error.to_string()))?;
-        reader
-            .read(BufReader::new(file))
-            .map_err(|error| fault(path, error.to_string()))?;
-    }
-    let names: Vec<String> = files
-        .iter()
-        .map(|path| format!("`{}`", path.display()))
-        .collect();
-    reader
-        .finish()
-        .map_err(|error| Failure::new(format!("cannot use records {}: {error}", names.join(", "))))
 }

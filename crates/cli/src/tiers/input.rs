@@ -1,7 +1,5 @@
 //! What the commands of this group read: Darshan logs, or records of runs and sweeps.
 
-use std::fs::File;
-use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 use clap::{Args, ValueEnum};
@@ -11,7 +9,7 @@ use forebay_analysis::tiers::darshan::{
 use forebay_analysis::tiers::{Rate, Study};
 
 use super::logs;
-use crate::Failure;
+use crate::{Failure, records};
 
 /// Where the I/O of processes is taken from.
 #[derive(Args)]
@@ -184,9 +182,9 @@ impl Input {
             let message = format!("{option} is for Darshan logs, and the files are no logs");
             return Err(Failure::usage(message));
         }
-        let mut study = records(first)?;
+        let mut study = study_in(first)?;
         for path in others {
-            study = study.join(records(path)?)?;
+            study = study.join(study_in(path)?)?;
         }
         Ok(Found {
             warnings: study.unread.sentences(),
@@ -205,12 +203,9 @@ fn mixed(path: &Path) -> Failure {
     Failure::usage(message).hint(hint)
 }
 
-fn records(path: &Path) -> Result<Study, Failure> {
-    let shown = path.display();
-    let file = File::open(path)
-        .map_err(|error| Failure::new(format!("cannot open records `{shown}`: {error}")))?;
-    Study::read(BufReader::new(file))
-        .map_err(|error| Failure::from(error).of(&format!("cannot use records `{shown}`")))
+fn study_in(path: &Path) -> Result<Study, Failure> {
+    let named = |error| records::unfit(&records::quoted(path), error);
+    Study::read(records::open(path)?).map_err(named)
 }
 
 /// The failure, with a way out.
