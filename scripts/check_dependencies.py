@@ -28,7 +28,7 @@ MAY_USE = {
     "emulate": ["fuse"],
     "mount": ["client", "dataset", "fuse", "indexer", "origin", "residency"],
     "sweep": ["analysis"],
-    "bench": ["analysis", "members"],
+    "bench": ["analysis", "client", "dataset", "indexer", "members", "origin"],
     "origin": ["dataset"],
     "residency": ["dataset"],
     "objects": ["dataset", "origin"],

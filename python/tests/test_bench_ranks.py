@@ -161,3 +161,20 @@ def test_a_run_that_is_ended_cleans_up_and_says_so(tmp_path: Path) -> None:
     assert ended.codes == [143]
     assert ended.manifests[0]["status"] == "fail" and "143" in ended.manifests[0]["error"]
     assert not here.parent.exists()
+
+
+def test_a_folder_that_is_there_is_listed_with_all_below_it(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    (data / "deep/er").mkdir(parents=True)
+    (data / "deep/er/a").write_bytes(b"123")
+    (data / "b").write_bytes(b"12")
+    (data / "link").symlink_to("b")
+    params = {"dataset": str(data)}
+    ended = run(tmp_path / "run", "list_files", params=params, interface="fsspec").passed()
+    timing = ended.manifests[0]["timing"]
+    assert (timing["readdir"]["count"], timing["stat"]["count"]) == (2 * 3, 2 * 5)
+    assert ended.manifests[0]["verify"] == {"checked": 15, "bad": 0}
+    absent = {"dataset": str(tmp_path / "absent")}
+    ended = run(tmp_path / "absent-run", "list_files", params=absent, interface="fsspec")
+    assert ended.codes == [1]
+    assert f"there is no folder `{tmp_path}/absent`" in ended.manifests[0]["error"]

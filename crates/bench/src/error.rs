@@ -23,6 +23,16 @@ pub enum BenchError {
         /// Why not.
         source: io::Error,
     },
+    /// What a client of Forebay could not do.
+    #[error("the client of Forebay cannot {act} `{}`", path.display())]
+    Client {
+        /// What was tried.
+        act: &'static str,
+        /// The file or folder.
+        path: PathBuf,
+        /// Why not.
+        source: Box<dyn std::error::Error + Send + Sync>,
+    },
     /// A program that cannot be started, or failed.
     #[error("`{program}` {fault}")]
     Program {
@@ -71,6 +81,18 @@ impl BenchError {
             act,
             path: path.to_owned(),
             source: source.into(),
+        }
+    }
+
+    /// The same for calls of a client.
+    pub(crate) fn client<E>(act: &'static str, path: &Path) -> impl FnOnce(E) -> Self
+    where
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        move |source| Self::Client {
+            act,
+            path: path.to_owned(),
+            source: Box::new(source),
         }
     }
 

@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{Mode, OFlags, openat};
 use rustix::io::Errno;
 
-use crate::{BenchError, Result};
+use crate::{BenchError, Result, content};
 
 /// What Python's `open(path, "wb")` asks for.
 pub(crate) const CREATE: OFlags = OFlags::WRONLY
@@ -56,17 +56,25 @@ pub(crate) fn read_full(file: impl AsFd, out: &mut [u8]) -> std::result::Result<
     Ok(read)
 }
 
-/// Writes a file that is there whole or not at all.
+/// Writes a file that is there whole or not at all, also where another rank writes it at the same
+/// time.
 ///
 /// # Errors
 /// [`BenchError::Io`] names the file.
 pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+    // Ranks are processes of several machines, so that the process's number is not enough.
+    let mut own = [0u8; 8];
+    content::random(&mut own)?;
     let mut partial = path.as_os_str().to_owned();
-    partial.push(".partial");
-    std::fs::File::create(&partial)
+    partial.push(format!(".{}.partial", content::hex(&own)));
+    let written = std::fs::File::create(&partial)
         .and_then(|mut file| file.write_all(bytes))
-        .and_then(|()| std::fs::rename(&partial, path))
-        .map_err(BenchError::io("write", path))
+        .and_then(|()| std::fs::rename(&partial, path));
+    written.map_err(|error| {
+        // What cannot be written is often a full disk.
+        let _ = std::fs::remove_file(&partial);
+        BenchError::io("write", path)(error)
+    })
 }
 
 /// Reads a file of at most `most` bytes.
@@ -96,6 +104,25 @@ mod tests {
         let full = std::fs::OpenOptions::new().write(true).open("/dev/full");
         let full = full.expect("Linux has one");
         assert_eq!(write_all(&full, b"x"), Err(Errno::NOSPC));
+    }
+
+    #[test]
+    fn a_file_that_several_write_at_one_time_is_that_of_one_of_them() {
+        let temp = tempfile::tempdir().unwrap();
+        let path = temp.path().join("x");
+        std::thread::scope(|scope| {
+            for byte in 0..8u8 {
+                let path = &path;
+                scope.spawn(move || {
+                    for _ in 0..50 {
+                        write_whole(path, &[byte; 5_000]).unwrap();
+                    }
+                });
+            }
+        });
+        let found = std::fs::read(&path).unwrap();
+        assert!(found.len() == 5_000 && found.iter().all(|byte| *byte == found[0]));
+        assert_eq!(std::fs::read_dir(temp.path()).unwrap().count(), 1);
     }
 
     #[test]

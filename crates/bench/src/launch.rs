@@ -31,6 +31,11 @@ pub const RUN: &str = "run.json";
 /// What happens while a run goes on.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Event {
+    /// The ranks of a launcher have agreed on the name of their run, which is that of the first.
+    Named {
+        /// It.
+        run_id: String,
+    },
     /// A rank has done an iteration.
     Iteration {
         /// The rank.

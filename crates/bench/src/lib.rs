@@ -22,6 +22,7 @@
 #![deny(unsafe_code)]
 
 mod cache;
+mod client;
 pub mod content;
 mod error;
 pub mod facts;
@@ -30,6 +31,7 @@ mod folder;
 pub mod launch;
 mod measure;
 pub mod meet;
+pub mod names;
 mod params;
 pub mod place;
 pub mod plan;

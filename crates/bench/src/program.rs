@@ -14,6 +14,9 @@ use crate::{BenchError, Result};
 /// The most that is kept of what a program says.
 const SAID: u64 = 1 << 20;
 
+/// Lines of it that an error repeats: the last ones, and in git's case the reason is the fourth.
+const LINES: usize = 5;
+
 /// Between two looks at a signal or the deadline; the end of the program is noticed at once.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -79,7 +82,8 @@ pub(crate) fn run_well(command: &mut Command, go_on: &dyn Fn() -> Result<()>) ->
 }
 
 fn last_lines(said: &str) -> String {
-    let lines: Vec<&str> = said.lines().rev().take(3).collect();
+    let lines = said.lines().filter(|line| !line.trim().is_empty());
+    let lines: Vec<&str> = lines.rev().take(LINES).collect();
     lines.into_iter().rev().collect::<Vec<_>>().join("; ")
 }
 

@@ -5,11 +5,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use forebay_analysis::suite::{Cache, Dist, Iteration, Manifest, Status, Timing, Verify};
+use forebay_analysis::suite::{
+    Cache, Dist, FileSystem, GANG_START, Iteration, Manifest, Status, Timing, Verify,
+};
 
 use crate::meet::Meeting;
 use crate::place::Place;
-use crate::spec::{DropCache, RunSpec, manifest_name, unix_ns};
+use crate::spec::{DropCache, Interface, RunSpec, manifest_name, unix_ns};
 use crate::work::WorkFolder;
 use crate::workload::{Registration, Stage, Workload};
 use crate::{BenchError, Params, Recorder, Result, Stop, cache, facts, files, measure};
@@ -19,6 +21,9 @@ const GRACE: Duration = Duration::from_secs(10);
 
 /// The folder that all ranks of a run share in its work folder.
 pub(crate) const SHARED: &str = "shared";
+
+/// How the mount table calls a mount of Forebay.
+const MOUNT: &str = "forebay";
 
 /// What is told while a rank works.
 pub type Report<'a> = &'a mut dyn FnMut(&Iteration);
@@ -105,8 +110,8 @@ impl Rank<'_> {
         let work = WorkFolder::join(&self.spec.work_dir, &self.spec.run_id)?;
         let shared = work.enter(SHARED)?;
         let own = work.make(&format!("rank-{:05}", self.place.rank))?;
-        manifest.fs = facts::file_system(own.path());
         let params = Params::resolve(self.registration.params, &self.spec.params)?;
+        manifest.fs = self.measured(&params, own.path())?;
         let mut workload = (self.registration.build)(&params)?;
         let mut stage = Stage {
             spec: self.spec,
@@ -134,11 +139,35 @@ impl Rank<'_> {
             }
         }
         manifest.timing = stage.recorder.timings();
+        let not_cold = &mut manifest.cache.not_cold;
+        not_cold.extend(workload.held_elsewhere());
         if manifest.measured().next().is_some() {
             let timing = Timing::from_samples(&[gang_start]);
-            manifest.timing.insert("gang_start".into(), timing);
+            manifest.timing.insert(GANG_START.into(), timing);
         }
         ended
+    }
+
+    /// The file system that is measured: that of the files it is named to read, else that of its
+    /// own folder.
+    fn measured(&self, params: &Params, own: &Path) -> Result<FileSystem> {
+        let named = self.registration.reads.iter().map(|name| params.text(name));
+        let named = named.collect::<Result<Vec<&str>>>()?;
+        let path = named
+            .into_iter()
+            .map(|text| text.trim_start_matches("file://"));
+        let path = path.map(Path::new).find(|path| path.is_absolute());
+        let found = facts::file_system(path.unwrap_or(own));
+        let is_mount = found.fstype.starts_with("fuse") && found.source == MOUNT;
+        if self.spec.interface == Interface::Mount && !is_mount {
+            return Err(BenchError::Usage(format!(
+                "`--interface mount` is for files on a mount of Forebay, and `{}` is on `{}` of type {}",
+                path.unwrap_or(own).display(),
+                found.mount,
+                found.fstype
+            )));
+        }
+        Ok(found)
     }
 
     fn iterate(

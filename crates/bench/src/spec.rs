@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
-use crate::{BenchError, Result};
+use crate::{BenchError, Result, files};
 
 /// Version of `run.json`.
 pub const SCHEMA: u32 = 1;
@@ -46,8 +46,10 @@ words! {
         Native = "native",
         /// The Python library fsspec, in a Python process.
         Fsspec = "fsspec",
-        /// System calls through a mount of Forebay; recorded, so that runs can be told apart.
+        /// System calls through a mount of Forebay.
         Mount = "mount",
+        /// A client of Forebay in the rank's process, without the kernel.
+        Client = "client",
     }
 }
 
@@ -173,15 +175,7 @@ impl RunSpec {
     /// # Errors
     /// [`BenchError::Usage`] names the file and what is wrong with it.
     pub fn read(file: &Path) -> Result<Self> {
-        let io = || BenchError::io("read", file);
-        let bytes = std::fs::metadata(file).map_err(io())?.len();
-        if bytes > MAX_BYTES {
-            let shown = file.display();
-            return Err(BenchError::Usage(format!(
-                "`{shown}` has {bytes} bytes; a run's settings have at most {MAX_BYTES}"
-            )));
-        }
-        Self::parse(&std::fs::read(file).map_err(io())?)
+        Self::parse(&files::read_bounded(file, MAX_BYTES)?)
             .map_err(|error| BenchError::Usage(format!("`{}`: {error}", file.display())))
     }
 

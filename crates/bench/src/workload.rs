@@ -9,6 +9,7 @@ use crate::folder::Folder;
 use crate::measure::nanoseconds;
 use crate::meet::Meeting;
 use crate::place::Place;
+use crate::python::PythonBenchmark;
 use crate::spec::{Engine, Fsync, Interface, RunSpec};
 use crate::{BenchError, Kind, Op, Param, Params, Recorder, Result, Stop};
 
@@ -113,6 +114,11 @@ pub trait Workload {
     /// asked for, and looked at.
     fn reads(&self) -> Vec<PathBuf> {
         Vec::new()
+    }
+
+    /// What besides the page cache may have held what the timed part read, in words.
+    fn held_elsewhere(&self) -> Option<String> {
+        None
     }
 
     /// The timed part.
@@ -241,6 +247,9 @@ pub struct Registration {
     pub engines: &'static [Engine],
     /// How it can reach files; the first is the default.
     pub interfaces: &'static [Interface],
+    /// Of its parameters, those that name files that are there before it and that it reads: these
+    /// are what a mount of Forebay or its client can serve.
+    pub reads: &'static [&'static str],
     /// About how many samples an iteration gives in all operations: memory is kept in bounds by
     /// it.
     pub samples: fn(&Params) -> Result<u64>,
@@ -259,7 +268,8 @@ impl Registration {
             params: &[],
             fsync: Fsync::None,
             engines: &[Engine::Native],
-            interfaces: &[Interface::Native, Interface::Mount],
+            interfaces: &[Interface::Native],
+            reads: &[],
             samples: |_| Ok(1_000),
             build,
         }
@@ -296,13 +306,17 @@ impl Registry {
     /// [`BenchError::Usage`] lists those there are.
     pub fn find(&self, name: &str) -> Result<&Registration> {
         let found = self.0.iter().find(|known| known.name == name);
-        found.ok_or_else(|| self.unknown(name))
+        found.ok_or_else(|| self.unknown(name, &[]))
     }
 
-    pub(crate) fn unknown(&self, name: &str) -> BenchError {
-        let names: Vec<&str> = self.0.iter().map(|known| known.name).collect();
-        let names = names.join(", ");
-        BenchError::Usage(format!("there is no benchmark `{name}`: there are {names}"))
+    /// That there is no benchmark of this name, neither here nor in Python, and what may be meant.
+    #[must_use]
+    pub fn unknown(&self, name: &str, python: &[PythonBenchmark]) -> BenchError {
+        let mut names: Vec<&str> = self.0.iter().map(|known| known.name).collect();
+        let python = python.iter().map(|known| known.name.as_str());
+        names.extend(python.filter(|name| self.0.iter().all(|known| known.name != *name)));
+        let said = crate::names::near(name, &names);
+        BenchError::Usage(format!("there is no benchmark `{name}`: {said}"))
     }
 }
 

@@ -16,8 +16,10 @@ mod md5_check;
 mod move_files;
 mod run_tar;
 mod run_untar;
+mod source;
 mod synthetic;
 
+use crate::spec::Interface;
 use crate::workload::Registration;
 
 /// Sixteen benchmarks, and fio.
@@ -41,9 +43,16 @@ pub(crate) const ALL: &[Registration] = &[
     fio::REGISTRATION,
 ];
 
-/// How a benchmark of metadata can reach files.
-pub(crate) const ALSO_FSSPEC: &[crate::spec::Interface] = &[
-    crate::spec::Interface::Native,
-    crate::spec::Interface::Fsspec,
-    crate::spec::Interface::Mount,
+/// How a benchmark of metadata that writes can reach files.
+pub(crate) const ALSO_FSSPEC: &[Interface] = &[Interface::Native, Interface::Fsspec];
+
+/// How one that reads can.
+pub(crate) const ALL_INTERFACES: &[Interface] = &[
+    Interface::Native,
+    Interface::Fsspec,
+    Interface::Mount,
+    Interface::Client,
 ];
+
+/// How one that reads what only it knows to read can.
+pub(crate) const ALSO_MOUNT: &[Interface] = &[Interface::Native, Interface::Mount];

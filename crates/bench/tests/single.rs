@@ -165,6 +165,34 @@ fn files_are_read_in_every_order_with_every_hash() {
 }
 
 #[test]
+fn folders_of_the_user_are_listed_with_all_below_them() {
+    let temp = tempfile::tempdir().unwrap();
+    let data = temp.path().join("theirs");
+    fs::create_dir_all(data.join("deep/er")).unwrap();
+    fs::write(data.join("deep/er/a"), "123").unwrap();
+    fs::write(data.join("b"), "12").unwrap();
+    symlink("/nonexistent/target", data.join("dangling")).unwrap();
+    let params = [("dataset", data.to_str().unwrap())];
+    let manifest = alone(temp.path(), "list_files", &params).unwrap();
+    // Three folders; in them two folders, two files and a link.
+    assert_eq!(manifest.timing["readdir"].count, 3 * 10);
+    assert_eq!(manifest.timing["stat"].count, 5 * 10);
+    assert_eq!(manifest.verify.checked, 5 * 11);
+    assert_eq!(
+        manifest.fs.path,
+        data.canonicalize().unwrap().to_str().unwrap()
+    );
+    // The run's own folder grows while it is listed.
+    let params = [("dataset", temp.path().to_str().unwrap())];
+    let error = alone(temp.path(), "list_files", &params).unwrap_err();
+    assert!(
+        error
+            .line()
+            .contains("holds the folder that this run works in")
+    );
+}
+
+#[test]
 #[ignore = "long: a hundred thousand files and as many folders"]
 fn a_hundred_thousand_files_and_folders_are_made_and_removed() {
     let temp = tempfile::tempdir().unwrap();

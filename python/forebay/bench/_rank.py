@@ -25,6 +25,9 @@ from forebay.bench._values import BenchError
 # Marks a folder that this run made, so that it may go with it.
 _MADE_HERE = ".made-for-this-run"
 
+# Parameters of the built-in benchmarks that name what they read.
+_READ = ("dataset", "checkpoint")
+
 # Failures in words are kept to so many characters.
 _MAX_ERROR = 4_000
 
@@ -160,14 +163,17 @@ def _work(spec: Spec, who: Place, manifest: dict[str, Any], recorder: _measure.R
     load([spec.module] if spec.module else [])
     benchmark = find(spec.benchmark, spec.interface)
     # What is fixed by now shows in the manifest, whatever comes.
-    values = {name: _plain(value) for name, value in benchmark.values(spec.params).items()}
-    manifest["params"] = {**spec.comparable(), **values}
+    values = benchmark.values(spec.params)
+    manifest["params"] = {
+        **spec.comparable(),
+        **{name: _plain(value) for name, value in values.items()},
+    }
     group = meet(spec, who, benchmark.engine)
     manifest["dist"]["backend"] = group.backend
     failed = True
     try:
         with _folders(spec, who) as (folder, shared):
-            manifest["fs"] = _facts.file_system(folder)
+            manifest["fs"] = _measured(spec, values, folder)
             rank = Rank(spec, who, group, folder, shared, Cache(spec.drop_cache))
             _current = rank
             _measure.use(recorder)
@@ -181,6 +187,25 @@ def _work(spec: Spec, who: Place, manifest: dict[str, Any], recorder: _measure.R
         failed = False
     finally:
         group.close(failed=failed)
+
+
+def _measured(spec: Spec, values: dict[str, Any], folder: Path) -> dict[str, Any]:
+    """The file system that is measured: of the files that are named to be read, else the folder's.
+
+    Raises:
+        BenchError: it is to be a mount of Forebay and is none.
+    """
+    named = (values.get(name) for name in _READ)
+    there = (one for one in named if isinstance(one, Path) and one != Path() and one.exists())
+    path = next(there, folder)
+    found = _facts.file_system(path)
+    is_mount = found["fstype"].startswith("fuse") and found["source"] == "forebay"
+    if spec.interface == "mount" and not is_mount:
+        raise BenchError(
+            f"`--interface mount` is for files on a mount of Forebay, and `{path}` is on "
+            f"`{found['mount']}` of type {found['fstype']}"
+        )
+    return found
 
 
 def _plain(value: Any) -> Any:

@@ -11,6 +11,7 @@ import json
 import os
 import random
 import shutil
+import stat
 from collections.abc import Iterator
 from pathlib import Path
 from time import perf_counter_ns
@@ -134,6 +135,7 @@ def _sync_folder(folder: Path) -> None:
 @benchable(category="Metadata", interface="fsspec")
 def list_files(
     seed: int,
+    dataset: Annotated[Path, "folder to list with all below it; made where none is named"] = Path(),
     num_copies: NumCopies = 5000,
     file_size: FileSize = 4096,
     dir_shards: Shards = 1,
@@ -141,28 +143,47 @@ def list_files(
     """List a folder, then ask for each file's attributes."""
     rank, fs = current(), file_system()
 
-    def make() -> list[str]:
+    def make() -> dict[str, tuple[int, int]]:
+        if dataset != Path():
+            return _listed(dataset)
         data = _content(file_size, seed)
         folders = [rank.folder / f"shard-{shard:04}" for shard in range(dir_shards)]
         for shard, folder in enumerate(folders):
             start, end = (num_copies * one // dir_shards for one in (shard, shard + 1))
             _made(folder, end - start, data)
-        return [str(folder) for folder in folders]
+        return {path: held for one in folders for path, held in _listed(one).items()}
 
-    folders = rank.once("folders", make)
+    wanted = rank.once("folders", make)
+    found: dict[str, list[int]] = {}
     yield
-    sizes: list[int] = []
     with measured("list_total"):
-        for folder in folders:
+        for folder in wanted:
             with measured("readdir"):
                 names = fs.ls(folder, detail=False)
+            sizes = found.setdefault(folder, [])
             for name in names:
                 with measured("stat"):
-                    sizes.append(fs.info(name)["size"])
-    count(ops=len(sizes) + len(folders))
+                    info = fs.info(name)
+                is_file = info["type"] == "file" and not info.get("islink")
+                sizes.append(info["size"] if is_file else 0)
+    count(ops=sum(len(sizes) for sizes in found.values()) + len(found))
     yield
-    bad = abs(len(sizes) - num_copies) + sum(size != file_size for size in sizes)
-    verified(max(num_copies, len(sizes)), bad=min(bad, num_copies))
+    for folder, (entries, size) in wanted.items():
+        sizes = found[folder]
+        bad = abs(len(sizes) - entries) + (sum(sizes) != size)
+        verified(max(entries, len(sizes)), bad=min(bad, max(entries, 1)))
+
+
+def _listed(root: Path) -> dict[str, tuple[int, int]]:
+    """Every folder from this one on, with what is in it: entries, and the bytes of its files."""
+    if not root.is_dir():
+        raise BenchError(f"there is no folder `{root}`")
+    found: dict[str, tuple[int, int]] = {}
+    for folder, folders, files in os.walk(root):
+        sizes = (os.lstat(os.path.join(folder, name)) for name in files)
+        bytes_of_files = sum(one.st_size for one in sizes if stat.S_ISREG(one.st_mode))
+        found[folder] = (len(folders) + len(files), bytes_of_files)
+    return found
 
 
 @benchable(category="Metadata", interface="fsspec")

@@ -33,6 +33,8 @@ pub fn run_in_job(
     let deadline = Instant::now() + spec.timeout();
     let met = meet(&spec, here, number, deadline, stop).and_then(|mut meeting| {
         spec = agree(meeting.as_mut(), &spec, here)?;
+        let run_id = spec.run_id.clone();
+        watch(Event::Named { run_id });
         Ok(meeting)
     });
     let mut run = Run::begin(&spec, output_dir)?;

@@ -8,7 +8,7 @@ use crate::workload::Stage;
 use crate::{BenchError, Kind, Param, Params, Result};
 
 /// Bytes between the file and the compressor.
-const BUFFER: usize = 1 << 20;
+pub(super) const BUFFER: usize = 1 << 20;
 
 /// What an xz stream may ask for: its dictionary is named by the file.
 const XZ_KIB: u32 = 256 << 10;
@@ -216,7 +216,7 @@ pub(super) fn members(root: &Path, at: &Stage<'_>) -> Result<Vec<PathBuf>> {
     let mut members = Vec::new();
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
-        let shown = root.join(&folder);
+        let shown = super::dataset::below(root, &folder);
         let fault = |error| BenchError::io("list", &shown)(error);
         let mut names = Vec::new();
         for entry in std::fs::read_dir(&shown).map_err(fault)? {
@@ -227,6 +227,10 @@ pub(super) fn members(root: &Path, at: &Stage<'_>) -> Result<Vec<PathBuf>> {
         for (name, kind) in names {
             at.go_on()?;
             let path = folder.join(name);
+            if root.join(&path) == at.spec.work_dir {
+                // A folder that is packed may hold that of the run, which grows meanwhile.
+                continue;
+            }
             if kind.is_dir() {
                 folders.push(path.clone());
             }

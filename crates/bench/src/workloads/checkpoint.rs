@@ -89,6 +89,8 @@ pub(super) const DDP_SAVE: Registration = Registration {
 };
 
 pub(super) const DDP_LOAD: Registration = Registration {
+    interfaces: super::ALSO_MOUNT,
+    reads: &["checkpoint"],
     params: params![CHECKPOINT],
     build: |params| Ok(Box::new(ddp::Load::new(params)?)),
     ..registration("ddp_load", "All ranks read the same file")
@@ -101,6 +103,8 @@ pub(super) const FSDP_SAVE: Registration = Registration {
 };
 
 pub(super) const FSDP_LOAD: Registration = Registration {
+    interfaces: super::ALSO_MOUNT,
+    reads: &["checkpoint"],
     params: params![
         CHECKPOINT,
         SINGLE,
@@ -128,6 +132,8 @@ pub(super) const FSDP_LOAD: Registration = Registration {
 };
 
 pub(super) const RL_LOAD: Registration = Registration {
+    interfaces: super::ALSO_MOUNT,
+    reads: &["checkpoint"],
     params: params![
         CHECKPOINT,
         SINGLE,

@@ -197,7 +197,7 @@ impl Workload for CreateDataset {
         let Some(root) = &self.root else {
             return Ok(found);
         };
-        let entries = dataset::read(root.path(), &|| at.go_on())?;
+        let entries = dataset::read(at, root.path())?;
         found.checked = self.plan.count().max(entries.len() as u64);
         found.bad = found.checked - (entries.len() as u64).min(self.plan.count());
         for (index, entry) in entries.iter().enumerate() {

@@ -1,7 +1,7 @@
 //! A data set of deterministic files, and the list of what is in it.
 
 use std::ffi::CString;
-use std::fs::File;
+use std::fs::{File, FileType};
 use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -210,11 +210,30 @@ pub(super) fn make(at: &Stage<'_>, plan: &Plan, root: &Folder) -> Result<()> {
 }
 
 /// The files of a data set: by its list, else all files below the folder in order of their paths.
-pub(super) fn read(root: &Path, go_on: &dyn Fn() -> Result<()>) -> Result<Vec<Entry>> {
+pub(super) fn read(at: &Stage<'_>, root: &Path) -> Result<Vec<Entry>> {
+    read_without(root, &at.spec.work_dir, &|| at.go_on())
+}
+
+/// The same; a folder that is no part of it is left out.
+fn read_without(root: &Path, without: &Path, go_on: &dyn Fn() -> Result<()>) -> Result<Vec<Entry>> {
     let list = root.join(LIST);
     let entries = match File::open(&list) {
         Ok(file) => read_list(&list, file, go_on)?,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => walk(root, go_on)?,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
+            let mut entries = Vec::new();
+            walk(root, without, go_on, &mut |found| {
+                if found.kind.is_file() {
+                    entries.push(Entry {
+                        path: found.path,
+                        bytes: found.bytes,
+                        md5: None,
+                        sha256: None,
+                    });
+                }
+            })?;
+            entries.sort_by(|one, other| one.path.cmp(&other.path));
+            entries
+        }
         Err(error) => return Err(BenchError::io("open", &list)(error)),
     };
     if entries.is_empty() {
@@ -253,45 +272,71 @@ fn read_list(path: &Path, file: File, go_on: &dyn Fn() -> Result<()>) -> Result<
     }
 }
 
-/// Every file below a folder; links are not followed.
-fn walk(root: &Path, go_on: &dyn Fn() -> Result<()>) -> Result<Vec<Entry>> {
-    let mut entries = Vec::new();
+/// A folder below another, without a `/` at its end where it is that one itself.
+pub(super) fn below(root: &Path, folder: &Path) -> PathBuf {
+    match folder.as_os_str().is_empty() {
+        true => root.to_owned(),
+        false => root.join(folder),
+    }
+}
+
+/// A file, a folder or a link below a folder.
+pub(super) struct Found {
+    /// Where it is below the folder that is walked.
+    pub(super) path: PathBuf,
+    pub(super) kind: FileType,
+    /// Of a file.
+    pub(super) bytes: u64,
+}
+
+/// Every file, folder and link below `root` but for `without`; links are not followed.
+pub(super) fn walk(
+    root: &Path,
+    without: &Path,
+    go_on: &dyn Fn() -> Result<()>,
+    take: &mut dyn FnMut(Found),
+) -> Result<()> {
+    let mut taken = 0;
     let mut folders = vec![PathBuf::new()];
     while let Some(folder) = folders.pop() {
-        let shown = root.join(&folder);
+        let shown = below(root, &folder);
         let fault = |error| BenchError::io("list", &shown)(error);
         for entry in std::fs::read_dir(&shown).map_err(fault)? {
             go_on()?;
             let entry = entry.map_err(fault)?;
-            let (path, kind) = (
-                folder.join(entry.file_name()),
-                entry.file_type().map_err(fault)?,
-            );
-            if kind.is_dir() {
-                folders.push(path);
-            } else if kind.is_file() {
-                entries.push(Entry {
-                    path,
-                    bytes: entry.metadata().map_err(fault)?.len(),
-                    md5: None,
-                    sha256: None,
-                });
+            let kind = entry.file_type().map_err(fault)?;
+            let is_part = kind.is_dir() || kind.is_file() || kind.is_symlink();
+            if !is_part || entry.path() == without {
+                continue;
             }
-            if entries.len() + folders.len() > MOST {
+            let path = folder.join(entry.file_name());
+            if kind.is_dir() {
+                folders.push(path.clone());
+            }
+            let bytes = match kind.is_file() {
+                true => entry.metadata().map_err(fault)?.len(),
+                false => 0,
+            };
+            taken += 1;
+            if taken > MOST {
                 return Err(BenchError::Usage(format!(
                     "`{}` has more than {MOST} files and folders",
                     root.display()
                 )));
             }
+            take(Found { path, kind, bytes });
         }
     }
-    entries.sort_by(|one, other| one.path.cmp(&other.path));
-    Ok(entries)
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn read_all(root: &Path) -> Result<Vec<Entry>> {
+        read_without(root, &root.join("work"), &|| Ok(()))
+    }
 
     #[test]
     fn a_list_that_leads_elsewhere_is_refused() {
@@ -299,7 +344,7 @@ mod tests {
         for path in ["/etc/passwd", "../x", "a/../../x"] {
             let line = format!("{{\"path\":\"{path}\",\"bytes\":1}}\n");
             std::fs::write(temp.path().join(LIST), line).unwrap();
-            let error = read(temp.path(), &|| Ok(())).unwrap_err();
+            let error = read_all(temp.path()).unwrap_err();
             assert!(error.to_string().contains("line 1"), "{error}");
         }
     }
@@ -311,12 +356,15 @@ mod tests {
         std::fs::write(temp.path().join("b/y"), "12").unwrap();
         std::fs::write(temp.path().join("a"), "1").unwrap();
         std::os::unix::fs::symlink("/etc", temp.path().join("c")).unwrap();
-        let entries = read(temp.path(), &|| Ok(())).unwrap();
+        // The run's own folder, which may lie in the data set.
+        std::fs::create_dir(temp.path().join("work")).unwrap();
+        std::fs::write(temp.path().join("work/marker"), "run").unwrap();
+        let entries = read_all(temp.path()).unwrap();
         let found: Vec<_> = entries
             .iter()
             .map(|one| (one.path.to_str().unwrap(), one.bytes))
             .collect();
         assert_eq!(found, [("a", 1), ("b/y", 2)]);
-        assert!(read(&temp.path().join("b/none"), &|| Ok(())).is_err());
+        assert!(read_all(&temp.path().join("b/none")).is_err());
     }
 }

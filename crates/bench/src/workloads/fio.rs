@@ -4,6 +4,7 @@
 
 use std::path::PathBuf;
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
@@ -77,7 +78,7 @@ impl Fio {
     }
 
     /// Takes the figures of one run of fio into the records.
-    fn record(&mut self, at: &mut Stage<'_>, said: &[u8]) -> Result<Work> {
+    fn record(&mut self, at: &mut Stage<'_>, said: &[u8], took: Duration) -> Result<Work> {
         let wrong = |what: &str| BenchError::Content(format!("fio's answer has no {what}"));
         // Some versions warn on stdout before the document begins.
         let start = said
@@ -88,6 +89,7 @@ impl Fio {
             .map_err(|error| BenchError::Content(format!("fio's answer is no JSON: {error}")))?;
         let jobs = answer["jobs"].as_array().ok_or_else(|| wrong("jobs"))?;
         let mut work = Work::default();
+        let mut longest_ms = 0;
         self.failed = 0;
         for job in jobs {
             self.failed += u64::from(job["error"].as_u64().unwrap_or(1) != 0);
@@ -99,8 +101,13 @@ impl Fio {
                 }
                 work.ops += ops;
                 work.bytes += figures["io_bytes"].as_u64().unwrap_or(0);
+                longest_ms = longest_ms.max(figures["runtime"].as_u64().unwrap_or(0));
                 self.latencies(at, kind, &figures["clat_ns"]);
             }
+        }
+        if longest_ms > 0 {
+            // Its start, and the making of its files, are no part of what it measures.
+            work.paused = took.saturating_sub(Duration::from_millis(longest_ms));
         }
         Ok(work)
     }
@@ -150,8 +157,9 @@ impl Workload for Fio {
                 .arg(format!("--directory={}", folder.display()))
                 .arg(format!("--randseed={}", at.spec.seed)),
         };
+        let began = Instant::now();
         let ended = program::run_well(&mut command, &|| at.go_on())?;
-        self.record(at, &ended.stdout)
+        self.record(at, &ended.stdout, began.elapsed())
     }
 
     fn verify(&mut self, _at: &mut Stage<'_>) -> Result<Verify> {

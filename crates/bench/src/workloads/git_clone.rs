@@ -9,6 +9,8 @@ use crate::{BenchError, Kind, Param, Result, Verify, content, program};
 pub(super) const REGISTRATION: Registration = Registration {
     category: "Mixed",
     help: "Clone a repository with git, several times",
+    interfaces: super::ALSO_MOUNT,
+    reads: &["url"],
     params: &[
         Param::new(
             "url",

@@ -5,18 +5,22 @@ use std::time::Instant;
 
 use forebay_analysis::random::Random;
 use md5::Md5;
-use rustix::fs::{Advice, Mode, OFlags, fadvise};
 use sha2::{Digest, Sha256};
 
 use super::dataset::{self, Entry, Plan};
+use super::source::Source;
+use crate::client::Client;
 use crate::measure::nanoseconds;
+use crate::plan::must_fit;
+use crate::spec::Interface;
 use crate::workload::{NUM_COPIES, Registration, Stage, Work, Workload};
-use crate::{BenchError, Kind, Op, Param, Params, Result, Verify, content, sys};
+use crate::{BenchError, Kind, Op, Param, Params, Result, Verify, content};
 
 pub(super) const REGISTRATION: Registration = Registration {
     category: "Dataloading",
     help: "Read every file of a data set in chunks and compare its digest",
-    interfaces: super::ALSO_FSSPEC,
+    interfaces: super::ALL_INTERFACES,
+    reads: &["dataset"],
     params: &[
         Param::new(
             "dataset",
@@ -104,6 +108,7 @@ struct Md5Check {
     hash: Hash,
     bypass: bool,
     root: PathBuf,
+    source: Source,
     files: Vec<Entry>,
     /// In the order they are read.
     turn: Vec<u32>,
@@ -142,6 +147,7 @@ impl Md5Check {
             },
             bypass: params.flag("bypass_cache")?,
             root: PathBuf::new(),
+            source: Source::Calls(PathBuf::new()),
             files: Vec::new(),
             turn: Vec::new(),
             own_digests: false,
@@ -159,12 +165,9 @@ impl Md5Check {
 
     /// Reads one file and compares it; its bytes.
     fn one(&mut self, at: &mut Stage<'_>, ops: &[Op; 6], number: usize) -> Result<u64> {
-        let path = self.root.join(&self.files[number].path);
         let [open, read, hash, evict, close, total] = *ops;
-        let fault = |act| BenchError::os(act, &path);
         let mut lap = at.recorder.lap();
-        let file = rustix::fs::open(&path, OFlags::RDONLY | OFlags::CLOEXEC, Mode::empty())
-            .map_err(fault("open"))?;
+        let mut file = self.source.file(&self.files[number].path)?;
         at.recorder.part(&mut lap, open);
         let mut digest = Digester::new(self.hash);
         let (mut bytes, mut reading, mut hashing) = (0, 0, 0);
@@ -178,7 +181,7 @@ impl Md5Check {
             None => 0,
         };
         loop {
-            let count = rustix::io::read(&file, &mut self.chunk[..]).map_err(fault("read"))?;
+            let count = file.read(&mut self.chunk)?;
             reading += since();
             if count == 0 {
                 break;
@@ -194,10 +197,10 @@ impl Md5Check {
         at.recorder.add(hash, hashing);
         let mut lap_end = lap.restarted();
         if self.bypass {
-            fadvise(&file, 0, None, Advice::DontNeed).map_err(fault("drop from the page cache"))?;
+            file.forget()?;
             at.recorder.part(&mut lap_end, evict);
         }
-        sys::close(file).map_err(BenchError::io("close", &path))?;
+        file.close()?;
         at.recorder.part(&mut lap_end, close);
         at.recorder.whole(&lap_end, total);
         self.compare(number, bytes, found);
@@ -288,7 +291,15 @@ impl Workload for Md5Check {
                 at.shared.path().join("dataset")
             }
         };
-        self.files = dataset::read(&self.root, &|| at.go_on())?;
+        if self.bypass && at.spec.interface == Interface::Client {
+            return Err(BenchError::Usage(
+                "a client of Forebay has no way past the page cache: `bypass_cache` must be `false`"
+                    .into(),
+            ));
+        }
+        self.files = dataset::read(at, &self.root)?;
+        must_fit(at.spec, (self.files.len() as u64).saturating_mul(5))?;
+        self.source = Source::open(at, &self.root, true)?;
         let rank = if self.same_order {
             0
         } else {
@@ -305,6 +316,10 @@ impl Workload for Md5Check {
     fn reads(&self) -> Vec<PathBuf> {
         let path = |entry: &Entry| self.root.join(Path::new(&entry.path));
         self.files.iter().map(path).collect()
+    }
+
+    fn held_elsewhere(&self) -> Option<String> {
+        self.source.client().map(Client::served)
     }
 
     fn run(&mut self, at: &mut Stage<'_>) -> Result<Work> {

@@ -1,18 +1,27 @@
 //! A folder packed into an archive.
 
+use std::ffi::OsStr;
 use std::fs::File;
+use std::io::{self, BufReader, Read};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use super::archive::{self, Packing};
+use forebay_dataset::tree::NodeKind;
+
+use super::archive::{self, Encoder, Packing};
 use super::dataset::{self, Plan};
+use super::source::Source;
+use crate::client::Client;
 use crate::folder::Folder;
-use crate::spec::Fsync;
+use crate::spec::{Fsync, Interface};
 use crate::workload::{Registration, Stage, Work, Workload};
 use crate::{BenchError, Kind, Param, Params, Result, Verify, sys};
 
 pub(super) const REGISTRATION: Registration = Registration {
     category: "Mixed",
     help: "Pack a folder into a tar archive",
+    interfaces: &[Interface::Native, Interface::Mount, Interface::Client],
+    reads: &["src"],
     params: &[
         Param::new(
             "src",
@@ -36,6 +45,7 @@ pub(super) const REGISTRATION: Registration = Registration {
             made: made(params)?,
             packing: Packing::new(params.text("compression")?, params)?,
             root: PathBuf::new(),
+            source: Source::Calls(PathBuf::new()),
             members: Vec::new(),
             bytes: 0,
         }))
@@ -63,6 +73,7 @@ struct RunTar {
     made: Plan,
     packing: Packing,
     root: PathBuf,
+    source: Source,
     members: Vec<PathBuf>,
     /// Of all files.
     bytes: u64,
@@ -79,11 +90,11 @@ impl RunTar {
     }
 }
 
-/// Packs `members` of `root` into a new file; the file, with all of it written.
+/// Packs `members` of a folder into a new file; the file, with all of it written.
 pub(super) fn pack(
     at: &Stage<'_>,
     packing: Packing,
-    root: &Path,
+    source: &Source,
     members: &[PathBuf],
     file: &Path,
 ) -> Result<File> {
@@ -93,13 +104,48 @@ pub(super) fn pack(
     builder.follow_symlinks(false);
     for member in members {
         at.go_on()?;
-        let path = root.join(member);
-        builder
-            .append_path_with_name(&path, member)
-            .map_err(BenchError::io("pack", &path))?;
+        let packed = match source {
+            Source::Calls(root) => builder.append_path_with_name(root.join(member), member),
+            Source::Client(client) => append(&mut builder, source, client, member),
+        };
+        packed.map_err(BenchError::io("pack", member))?;
     }
     let encoder = builder.into_inner().map_err(fault())?;
     encoder.finish().map_err(fault())
+}
+
+/// Adds what a client has under this path: attributes of its index, bytes of the cache.
+fn append(
+    builder: &mut tar::Builder<Encoder>,
+    source: &Source,
+    client: &Client,
+    member: &Path,
+) -> io::Result<()> {
+    let node = client.find(member).map_err(io::Error::other)?;
+    let attributes = client.tree().attributes(node);
+    let mut header = tar::Header::new_gnu();
+    header.set_mode(attributes.permissions.into());
+    header.set_uid(attributes.uid.into());
+    header.set_gid(attributes.gid.into());
+    header.set_mtime(u64::try_from(attributes.mtime_ns / 1_000_000_000).unwrap_or(0));
+    header.set_size(0);
+    match client.tree().kind(node) {
+        NodeKind::Folder => {
+            header.set_entry_type(tar::EntryType::Directory);
+            builder.append_data(&mut header, member, io::empty())
+        }
+        NodeKind::Link => {
+            header.set_entry_type(tar::EntryType::Symlink);
+            let target = client.tree().target(node).unwrap_or_default();
+            builder.append_link(&mut header, member, OsStr::from_bytes(target))
+        }
+        NodeKind::File(_) => {
+            header.set_size(attributes.size);
+            let file = source.file(member).map_err(io::Error::other)?;
+            let file = BufReader::with_capacity(archive::BUFFER, file);
+            builder.append_data(&mut header, member, file.take(attributes.size))
+        }
+    }
 }
 
 impl Workload for RunTar {
@@ -114,6 +160,7 @@ impl Workload for RunTar {
             }
         };
         self.members = archive::members(&self.root, at)?;
+        self.source = Source::open(at, &self.root, self.src.is_some())?;
         for member in &self.members {
             let path = self.root.join(member);
             let found =
@@ -133,12 +180,16 @@ impl Workload for RunTar {
         paths.filter(is_file).collect()
     }
 
+    fn held_elsewhere(&self) -> Option<String> {
+        self.source.client().map(Client::served)
+    }
+
     fn run(&mut self, at: &mut Stage<'_>) -> Result<Work> {
         let ops = ["archive", "fsync", "close", "archive_total"].map(|name| at.op(name));
         let [archive, fsync, close, total] = ops;
         let path = self.place(at);
         let mut lap = at.recorder.lap();
-        let file = pack(at, self.packing, &self.root, &self.members, &path)?;
+        let file = pack(at, self.packing, &self.source, &self.members, &path)?;
         at.recorder.part(&mut lap, archive);
         if at.spec.fsync != Fsync::None {
             file.sync_all()

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use super::archive::{self, Compression, Packing};
 use super::dataset::{self, Plan};
 use super::run_tar::{made, pack};
+use super::source::Source;
 use crate::spec::Fsync;
 use crate::workload::{Registration, Stage, Work, Workload};
 use crate::{BenchError, Kind, Param, Result, Verify};
@@ -14,6 +15,8 @@ use crate::{BenchError, Kind, Param, Result, Verify};
 pub(super) const REGISTRATION: Registration = Registration {
     category: "Mixed",
     help: "Extract a tar archive",
+    interfaces: super::ALSO_MOUNT,
+    reads: &["archive"],
     params: &[
         Param::new(
             "archive",
@@ -66,7 +69,13 @@ impl RunUntar {
         let root = at.own.make("source")?;
         dataset::make(at, &self.made, &root)?;
         let members = archive::members(root.path(), at)?;
-        pack(at, self.packing, root.path(), &members, &self.path)?;
+        pack(
+            at,
+            self.packing,
+            &Source::Calls(root.path().into()),
+            &members,
+            &self.path,
+        )?;
         at.own.remove("source")
     }
 

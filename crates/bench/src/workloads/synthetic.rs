@@ -1,5 +1,8 @@
 //! Files that come, are sized and are filled by distributions.
 
+mod data;
+mod params;
+
 use std::ffi::CString;
 use std::io::{BufWriter, Write};
 use std::time::{Duration, Instant};
@@ -14,129 +17,14 @@ use crate::folder::Folder;
 use crate::measure::nanoseconds;
 use crate::spec::Fsync;
 use crate::workload::{Registration, Stage, Work, Workload};
-use crate::{BenchError, Kind, Op, Param, Params, Result, Verify, content, files, sys};
+use crate::{BenchError, Op, Params, Result, Verify, files, sys};
+use data::{CHUNK, Data};
+use params::PARAMS;
 
 pub(super) const REGISTRATION: Registration = Registration {
     category: "Data generation",
     help: "Write files whose times, sizes and content follow distributions",
-    params: &[
-        Param::new("num_files", Kind::Count, "200", "files"),
-        Param::new(
-            "arrival",
-            Kind::Choice(&["deterministic", "poisson", "burst"]),
-            "deterministic",
-            "when files come",
-        ),
-        Param::new(
-            "interval_s",
-            Kind::Number,
-            "0.01",
-            "seconds between files, with arrival=deterministic",
-        ),
-        Param::new(
-            "rate",
-            Kind::Number,
-            "100",
-            "files a second, with arrival=poisson",
-        ),
-        Param::new(
-            "burst_size",
-            Kind::Count,
-            "20",
-            "files of a group, with arrival=burst",
-        ),
-        Param::new(
-            "burst_gap_s",
-            Kind::Number,
-            "0",
-            "seconds between files of a group",
-        ),
-        Param::new("quiet_s", Kind::Number, "0.5", "seconds between groups"),
-        Param::new(
-            "simulate_arrivals",
-            Kind::Flag,
-            "false",
-            "sleep until each file's time; else write one after the other",
-        ),
-        Param::new(
-            "size_distribution",
-            Kind::Choice(&["fixed", "exponential", "uniform", "lognormal"]),
-            "lognormal",
-            "how large files are",
-        ),
-        Param::new(
-            "size",
-            Kind::Size,
-            "64KiB",
-            "bytes, with size_distribution=fixed",
-        ),
-        Param::new(
-            "mean",
-            Kind::Size,
-            "64KiB",
-            "mean bytes, with size_distribution=exponential",
-        ),
-        Param::new(
-            "min",
-            Kind::Size,
-            "4KiB",
-            "least bytes, with size_distribution=uniform",
-        ),
-        Param::new(
-            "max",
-            Kind::Size,
-            "1MiB",
-            "most bytes, with size_distribution=uniform",
-        ),
-        Param::new(
-            "mu",
-            Kind::Number,
-            "11",
-            "mean of the logarithm of bytes, with size_distribution=lognormal and median=0",
-        ),
-        Param::new(
-            "median",
-            Kind::Size,
-            "64KiB",
-            "median bytes, with size_distribution=lognormal; 0: by mu",
-        ),
-        Param::new(
-            "sigma",
-            Kind::Number,
-            "1",
-            "deviation of the logarithm of bytes",
-        ),
-        Param::new(
-            "min_size",
-            Kind::Size,
-            "0",
-            "no file is smaller, whatever the distribution",
-        ),
-        Param::new(
-            "max_size",
-            Kind::Size,
-            "1GiB",
-            "no file is larger, whatever the distribution",
-        ),
-        Param::new(
-            "data",
-            Kind::Choice(&[
-                "random",
-                "deterministic",
-                "seeded_random",
-                "zero",
-                "pattern",
-            ]),
-            "seeded_random",
-            "what is written",
-        ),
-        Param::new(
-            "pattern_hex",
-            Kind::Text,
-            "deadbeef",
-            "bytes that repeat, in hexadecimal, with data=pattern",
-        ),
-    ],
+    params: PARAMS,
     samples: |params| Ok(params.count("num_files")?.saturating_mul(6)),
     ..Registration::new("create_synthetic_workload", |params| {
         Ok(Box::new(Synthetic::new(params)?))
@@ -145,70 +33,6 @@ pub(super) const REGISTRATION: Registration = Registration {
 
 /// The most files; their plan is in memory.
 const MOST: u64 = 10_000_000;
-
-/// Bytes of content that are made at once.
-const CHUNK: u64 = 16 << 20;
-
-#[derive(Debug)]
-enum Data {
-    Random,
-    Deterministic,
-    Seeded,
-    Zero,
-    Pattern(Vec<u8>),
-}
-
-impl Data {
-    fn new(params: &Params) -> Result<Self> {
-        Ok(match params.text("data")? {
-            "random" => Self::Random,
-            "deterministic" => Self::Deterministic,
-            "zero" => Self::Zero,
-            "pattern" => Self::Pattern(unhex(params.text("pattern_hex")?)?),
-            _ => Self::Seeded,
-        })
-    }
-
-    /// Content of file `index` from `offset`. Chunks begin at multiples of [`CHUNK`].
-    fn fill(&self, seed: u64, index: u64, offset: u64, out: &mut [u8]) -> Result<()> {
-        match self {
-            Self::Random => content::random(out)?,
-            Self::Deterministic => content::deterministic(seed, index, offset, out),
-            Self::Seeded => {
-                let of_file = seed.wrapping_add(index.wrapping_mul(0x9E37_79B9_7F4A_7C15));
-                content::seeded(of_file ^ (offset / CHUNK).rotate_left(32), out);
-            }
-            Self::Zero => out.fill(0),
-            Self::Pattern(pattern) => {
-                for (at, byte) in out.iter_mut().enumerate() {
-                    *byte = pattern[((offset + at as u64) % pattern.len() as u64) as usize];
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Whether the same content can be made again.
-    fn is_repeatable(&self) -> bool {
-        !matches!(self, Self::Random)
-    }
-}
-
-/// Bytes in hexadecimal digits.
-fn unhex(text: &str) -> Result<Vec<u8>> {
-    let digits = text.as_bytes();
-    let bytes = digits.chunks(2).map(|two| {
-        let two = std::str::from_utf8(two).ok().filter(|two| two.len() == 2)?;
-        u8::from_str_radix(two, 16).ok()
-    });
-    let bytes: Option<Vec<u8>> = bytes.collect();
-    let bytes = bytes.filter(|bytes| (1..=4096).contains(&bytes.len()) && text.is_ascii());
-    bytes.ok_or_else(|| {
-        BenchError::Usage(format!(
-            "`pattern_hex` must be 1 to 4096 bytes in hexadecimal: `{text}`"
-        ))
-    })
-}
 
 /// One file of the plan.
 #[derive(Clone, Copy, Debug)]
@@ -438,34 +262,5 @@ impl Workload for Synthetic {
             return Ok(());
         }
         at.shared.remove(&format!("synthetic-{:05}", at.iteration))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_pattern_repeats_over_chunks() {
-        let data = Data::Pattern(unhex("010203").unwrap());
-        let mut bytes = [0; 5];
-        data.fill(0, 0, CHUNK, &mut bytes).unwrap();
-        let first = (CHUNK % 3) as u8;
-        assert_eq!(bytes[0], first + 1);
-        for wrong in ["", "0", "zz", "é0", "012"] {
-            assert!(unhex(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn content_can_be_made_again_and_differs_by_file() {
-        for data in [Data::Deterministic, Data::Seeded] {
-            let mut fill = [[0u8; 32]; 3];
-            data.fill(1, 5, 0, &mut fill[0]).unwrap();
-            data.fill(1, 5, 0, &mut fill[1]).unwrap();
-            data.fill(1, 6, 0, &mut fill[2]).unwrap();
-            assert_eq!(fill[0], fill[1]);
-            assert_ne!(fill[0], fill[2]);
-        }
     }
 }

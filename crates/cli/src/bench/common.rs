@@ -42,7 +42,8 @@ pub(super) struct CommonArguments {
     /// Seed of content and orders [default: 0]
     #[arg(long)]
     seed: Option<u64>,
-    /// How files are reached; a mount is the same calls as native, and recorded
+    /// How files are reached: native and mount by system calls, client in the rank's own process
+    /// [default: native]
     #[arg(long, value_parser = PossibleValuesParser::new(Interface::WORDS))]
     interface: Option<String>,
     /// What does the work of a checkpoint benchmark [default: torch; the suite takes native where

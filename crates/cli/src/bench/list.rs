@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
+use forebay_bench::names::near;
 use forebay_bench::python::{self, PythonBenchmark};
 use forebay_bench::{Kind, Registration, Registry};
 use serde_json::{Value, json};
@@ -56,16 +57,25 @@ pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
         }
     }
     if let Some(name) = &arguments.name {
-        listed.retain(|one| one.name == *name);
-        if listed.is_empty() {
-            return Err(Failure::usage(format!("there is no benchmark `{name}`")));
+        if listed.iter().all(|one| one.name != *name) {
+            let names: Vec<&str> = listed.iter().map(|one| one.name.as_str()).collect();
+            let said = near(name, &names);
+            return Err(Failure::usage(format!(
+                "there is no benchmark `{name}`: {said}"
+            )));
         }
+        listed.retain(|one| one.name == *name);
     }
     if arguments.json {
         let all: Vec<Value> = listed.iter().map(as_json).collect();
         println!("{}", serde_json::to_string_pretty(&all)?);
     } else if let (Some(_), [one]) = (&arguments.name, listed.as_slice()) {
-        println!("{}: {}\n", one.name, one.help);
+        println!("{}: {}", one.name, one.help);
+        println!(
+            "engines: {}; interfaces: {}\n",
+            one.engines.join(", "),
+            one.interfaces.join(", ")
+        );
         let rows: Vec<[&str; 4]> = one
             .params
             .iter()

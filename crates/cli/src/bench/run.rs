@@ -48,11 +48,16 @@ fn work(arguments: &Arguments) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("name a benchmark to run").hint("`forebay bench list` has them"));
     }
     let registry = Registry::standard();
-    let python = ask_python(&registry, names, &config.options, &stop)?;
+    // A table of a configuration that is for none of them is a slip too.
+    let named: Vec<&String> = names.iter().chain(config.params.keys()).collect();
+    let python = ask_python(&registry, names, &named, &config.options, &stop)?;
     let known = Known {
         registry: &registry,
         python: &python,
     };
+    if let Some(name) = named.into_iter().find(|name| !known.is_known(name)) {
+        return Err(of_bench(registry.unknown(name, &python)));
+    }
     let given = &arguments.params.0;
     if let Some(name) = given
         .keys()
@@ -101,31 +106,37 @@ pub(super) fn settle(
         .map_err(of_bench)
 }
 
-/// What Python knows, where one of the benchmarks is its.
+/// What Python knows, where one of the benchmarks is its, or one that is `named` may be.
 fn ask_python(
     registry: &Registry,
     names: &[String],
+    named: &[&String],
     options: &Options,
     stop: &Stop,
 ) -> Result<Vec<PythonBenchmark>, Failure> {
-    let is_pythons = |name: &String| match registry.iter().find(|known| known.name == name.as_str())
-    {
-        Some(known) => {
+    let by_python = |name: &String| {
+        registry.find(name).is_ok_and(|known| {
             options.engine.unwrap_or(known.engines[0]) != Engine::Native
                 && options.interface != Some(Interface::Fsspec)
-        }
-        None => true,
+        })
     };
-    let needed = options.module.is_some() || names.iter().any(is_pythons);
+    let unknown = named.iter().find(|name| registry.find(name).is_err());
+    let needed = options.module.is_some() || unknown.is_some() || names.iter().any(by_python);
     if !needed {
         return Ok(Vec::new());
     }
-    let unknown = |name: &&String| registry.iter().all(|known| known.name != name.as_str());
     python::list(options.module.as_deref(), stop).map_err(|error| {
-        let failure = of_bench(error);
-        match names.iter().find(unknown) {
-            Some(name) => failure.of(&format!("there is no native benchmark `{name}`")),
-            None => failure.hint("--engine native writes and reads the same files without PyTorch"),
+        match unknown {
+            // Who names a file means what is in it; else the name may be a slip.
+            Some(name) if options.module.is_none() => {
+                let those = error.line();
+                of_bench(registry.unknown(name, &[])).hint(format!(
+                    "benchmarks written in Python are not known here: {those}"
+                ))
+            }
+            Some(_) => of_bench(error),
+            None => of_bench(error)
+                .hint("--engine native writes and reads the same files without PyTorch"),
         }
     })
 }

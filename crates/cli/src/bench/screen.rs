@@ -37,6 +37,7 @@ impl Screen {
 
     pub(super) fn show(&mut self, event: Event) {
         match (&self.bar, event) {
+            (_, Event::Named { run_id }) => self.run_id = run_id,
             (Some(bar), Event::Iteration { rank, wall_ns, .. }) => {
                 bar.inc(1);
                 bar.set_message(format!("rank {rank}: {:.1} ms", wall_ns as f64 / 1e6));
@@ -61,8 +62,9 @@ impl Screen {
     }
 
     fn say(&self, line: &serde_json::Value) {
-        // A reader of progress that has gone must not end the run.
-        let _ = writeln!(std::io::stderr(), "{line}");
+        // In one piece: ranks of a launcher share one stderr. A reader of progress that has gone must
+        // not end the run.
+        let _ = std::io::stderr().write_all(format!("{line}\n").as_bytes());
     }
 
     pub(super) fn end(self) {

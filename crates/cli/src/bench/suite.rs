@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, ValueEnum};
+use forebay_bench::names::near;
 use forebay_bench::plan::Known;
 use forebay_bench::profile::{Choice, Profile};
 use forebay_bench::python;
@@ -98,7 +99,9 @@ fn choices(arguments: &Arguments) -> Result<Vec<Choice>, Failure> {
             .any(|choice| choice.benchmark == name.as_str())
     };
     if let Some(name) = only.iter().find(|name| !is_there(name)) {
-        let message = format!("the profile has no benchmark `{name}`");
+        let names: Vec<&str> = choices.iter().map(|choice| choice.benchmark).collect();
+        let said = near(name, &names);
+        let message = format!("the profile has no benchmark `{name}`: {said}");
         return Err(Failure::usage(message));
     }
     choices.retain(|choice| only.is_empty() || only.iter().any(|name| name == choice.benchmark));

@@ -351,3 +351,52 @@ fn percentiles_of_fio_are_in_the_same_records() {
     assert!(!manifest.timing.contains_key("write_p50"));
     is_clean(place.path());
 }
+
+/// fio itself, where it is installed.
+#[test]
+fn figures_of_fio_itself_are_in_the_same_records() {
+    if Command::new("fio").arg("--version").output().is_err() {
+        return eprintln!("skipped: fio is not installed");
+    }
+    let place = place();
+    let words = [
+        "run",
+        "fio",
+        "--rw",
+        "randrw",
+        "--size",
+        "1MiB",
+        "--runtime-s",
+        "0",
+        "--iterations",
+        "2",
+        "--ranks",
+        "2",
+    ];
+    let manifests = must_pass(place.path(), &words);
+    assert_eq!(manifests.len(), 2);
+    for manifest in &manifests {
+        for op in ["read_p50", "read_p99", "read_max", "write_mean"] {
+            assert_eq!(manifest.timing[op].samples.len(), 2, "{op}");
+        }
+        // All of the file in blocks of 4 KiB, some of them read and the others written.
+        assert_eq!(manifest.iterations[1].ops, 256);
+        assert_eq!(manifest.iterations[1].io_bytes, 1 << 20);
+        assert!(manifest.host.hostname.len() > 1 && manifest.dist.world_size == 2);
+    }
+    let job = "[global]\nrw=write\nbs=64k\nsize=256k\n[one]\n[two]\n";
+    fs::write(place.path().join("two.fio"), job).unwrap();
+    let words = ["run", "fio", "--jobfile", "two.fio", "--iterations", "1"];
+    let done = run(place.path(), &words);
+    let (out, err) = (json(&done), String::from_utf8_lossy(&done.stderr));
+    assert_eq!(out["status"], "pass", "{err}");
+    let of_job = "[one]\nrw=read\nfilename=/proc/nonexistent/file\nsize=4k\n";
+    fs::write(place.path().join("absent.fio"), of_job).unwrap();
+    let failed = run(place.path(), &["run", "fio", "--jobfile", "absent.fio"]);
+    let error = json(&failed)["runs"][0]["error"].to_string();
+    assert!(
+        error.contains("`fio` failed") && error.contains("/proc/nonexistent"),
+        "{error}"
+    );
+    is_clean(place.path());
+}

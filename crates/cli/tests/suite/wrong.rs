@@ -36,6 +36,31 @@ fn a_folder_that_cannot_be_used_fails_with_its_name() {
 }
 
 #[test]
+fn what_is_to_be_read_and_is_not_there_fails_with_its_name() {
+    for (benchmark, param, said) in [
+        ("md5_check", "--dataset", "absent"),
+        ("list_files", "--dataset", "absent"),
+        ("run_tar", "--src", "absent"),
+        ("run_untar", "--archive", "absent"),
+        ("git_clone", "--url", "absent"),
+        ("fsdp_load", "--checkpoint", "absent"),
+    ] {
+        let place = place();
+        let words = ["run", benchmark, param, "absent", "--engine", "native"];
+        let words = match benchmark {
+            "fsdp_load" => &words[..],
+            _ => &words[..4],
+        };
+        let done = run(place.path(), words);
+        assert_eq!(done.status.code(), Some(1), "{benchmark}");
+        let error = json(&done)["runs"][0]["error"].as_str().unwrap().to_owned();
+        assert!(error.contains(said), "{benchmark}: {error}");
+        assert_eq!(manifests(place.path())[0].status, Status::Fail);
+        is_clean(place.path());
+    }
+}
+
+#[test]
 fn a_full_disk_fails_the_run_and_its_files_go() {
     let place = place();
     let forebay = env!("CARGO_BIN_EXE_forebay");
@@ -66,8 +91,28 @@ fn a_full_disk_fails_the_run_and_its_files_go() {
 #[test]
 fn stdout_is_json_whatever_is_wrong() {
     let place = place();
-    let wrong: [(&[&str], &str); 7] = [
-        (&["run", "creat_files"], "no native benchmark `creat_files`"),
+    fs::write(
+        place.path().join("slip.toml"),
+        "benchmarks = ['list_files']\n[list_fils]\n",
+    )
+    .unwrap();
+    let wrong: [(&[&str], &str); 10] = [
+        (
+            &["run", "creat_files"],
+            "there is no benchmark `creat_files`: did you mean `create_files`",
+        ),
+        (
+            &["run", "creat_files"],
+            "benchmarks written in Python are not known here",
+        ),
+        (
+            &["run", "--config", "slip.toml"],
+            "there is no benchmark `list_fils`: did you mean `list_files`",
+        ),
+        (
+            &["run", "create_files", "--interface", "client"],
+            "no interface `client`, which is there to read and not to write",
+        ),
         (&["run"], "name a benchmark"),
         (
             &["run", "create_files", "--num-copies", "x"],
@@ -85,7 +130,10 @@ fn stdout_is_json_whatever_is_wrong() {
             &["run", "create_files", "--launcher", "slurm"],
             "SLURM_PROCID",
         ),
-        (&["suite", "--only", "nothing"], "no benchmark `nothing`"),
+        (
+            &["suite", "--only", "md5check"],
+            "no benchmark `md5check`: did you mean `md5_check`",
+        ),
     ];
     for (words, said) in wrong {
         let mut command = bench(
