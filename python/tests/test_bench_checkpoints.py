@@ -11,6 +11,7 @@ import jsonschema
 import pytest
 import torch
 from bench_ranks import Ended, run_in_turn, write_spec
+from tier import command
 
 from forebay.bench._models import Model, checksum
 from forebay.bench._values import BenchError
@@ -74,8 +75,20 @@ def by_two(folder: Path) -> dict[str, Ended]:
         "rl_load": spec(folder / "rl_load", "rl_load", checkpoint=fsdp),
         "whole": spec(folder / "whole", "rl_load", **whole),
         "gpt2": spec(folder / "gpt2", "fsdp_save", model_name=f"config:{config}"),
+        "local": spec(folder / "local", "ddp_load", model_name=str(saved_gpt2(folder))),
+        "shifted": spec(folder / "shifted", "fsdp_load", checkpoint=fsdp, reader_shift=1),
+        "resharded": spec(folder / "resharded", "fsdp_load", reshard_to=1, full_state_dict=True),
     }
     return dict(zip(specs, run_in_turn(list(specs.values()), 2), strict=True))
+
+
+def saved_gpt2(folder: Path) -> Path:
+    """A model in a folder, as Hugging Face leaves it there."""
+    import transformers
+
+    config = transformers.AutoConfig.for_model(**GPT2)
+    transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder / "saved")
+    return folder / "saved"
 
 
 def kept(folder: Path) -> tuple[str, str]:
@@ -116,6 +129,84 @@ def test_a_hugging_face_model_is_made_without_a_network(by_two: dict[str, Ended]
     assert all(one["verify"]["checked"] > 20 for one in ended.manifests)
 
 
+def test_a_model_of_a_local_folder_is_trained_and_loaded(by_two: dict[str, Ended]) -> None:
+    ended = by_two["local"].passed()
+    assert all(one["verify"]["checked"] > 20 for one in ended.manifests)
+
+
+def test_each_rank_reads_the_shard_of_another(folder: Path, by_two: dict[str, Ended]) -> None:
+    ended = by_two["shifted"].passed()
+    checkpoint = Path(kept(folder)[1])
+    shards = [json.loads(checkpoint.with_suffix(f".{n}-of-2.json").read_text()) for n in (0, 1)]
+    assert shards[0] != shards[1], "they differ, so that a rank that read its own would show"
+    assert {one["verify"]["checked"] for one in ended.manifests} == {18}
+    # What a rank reads now is what the other read.
+    own = [one["iterations"][-1]["io_bytes"] for one in by_two["fsdp_load"].manifests]
+    assert [one["iterations"][-1]["io_bytes"] for one in ended.manifests] == own[::-1]
+    assert own[0] != own[1]
+
+
+def test_a_state_of_two_ranks_is_loaded_for_one(by_two: dict[str, Ended]) -> None:
+    reader, other = by_two["resharded"].passed().manifests
+    assert reader["verify"] == {"checked": 18, "bad": 0}
+    assert "consolidate" in reader["timing"]
+    assert other["verify"]["checked"] == 0
+    assert "load_total" not in other["timing"]
+    whole = sum(one["iterations"][-1]["io_bytes"] for one in by_two["fsdp_load"].manifests)
+    assert reader["iterations"][-1]["io_bytes"] == pytest.approx(whole, rel=0.2)
+    assert other["iterations"][-1]["io_bytes"] == 0
+
+
+class Downloads:
+    """What stands for transformers where one must not ask the network."""
+
+    def __init__(self, rank: Any) -> None:
+        self.rank = rank
+        self.AutoModelForCausalLM = self
+
+    def from_pretrained(self, name: str, *, cache_dir: str | None, **more: Any) -> str:
+        self.rank.events.append((name, cache_dir, more.get("local_files_only", False)))
+        return "a model"
+
+
+class Waiting:
+    """A rank, and what it does in order."""
+
+    def __init__(self, number: int) -> None:
+        self.place = self.group = self
+        self.rank = number
+        self.events: list[Any] = []
+
+    def barrier(self) -> None:
+        self.events.append("barrier")
+
+
+def test_the_first_rank_downloads_while_the_others_wait() -> None:
+    from forebay.bench._models import _loaded
+
+    model = Model(model_name="someone/model", cache_dir="kept")
+    for number, wanted in [
+        (0, [("someone/model", "kept", False), "barrier"]),
+        (1, ["barrier", ("someone/model", "kept", True)]),
+    ]:
+        rank: Any = Waiting(number)
+        assert _loaded(Downloads(rank), model, rank) == "a model"
+        assert rank.events == wanted
+
+
+def test_a_rank_without_a_gpu_of_its_own_is_refused() -> None:
+    from forebay.bench._meet import MeetError, _gpu
+    from forebay.bench._spec import Place
+
+    # All GPUs of the node seen by each of its ranks, or each its own.
+    assert [_gpu(Place(rank, 8, rank % 4), 4) for rank in (3, 4, 7)] == [3, 0, 3]
+    assert _gpu(Place(3, 4, 3), 1) == 0
+    with pytest.raises(MeetError, match="rank 2 of this node has none of its 2: start fewer"):
+        _gpu(Place(2, 3, 2), 2)
+    with pytest.raises(MeetError, match="has none of its 0"):
+        _gpu(Place(0, 1, 0), 0)
+
+
 @pytest.fixture(scope="module")
 def by_one(folder: Path, by_two: dict[str, Ended]) -> dict[str, Ended]:
     """Runs of one rank, with what two ranks left."""
@@ -128,6 +219,7 @@ def by_one(folder: Path, by_two: dict[str, Ended]) -> dict[str, Ended]:
     specs = {
         "damaged": spec(folder / "by-one-ddp", "ddp_load", checkpoint=str(damaged)),
         "fsdp_load": spec(folder / "by-one-fsdp", "fsdp_load", checkpoint=fsdp),
+        "too-many": spec(folder / "by-one-too-many", "fsdp_load", reshard_to=2),
         "absent": spec(folder / "by-one-absent", "fsdp_load", checkpoint=str(folder)),
     }
     return dict(zip(specs, run_in_turn(list(specs.values()), 1), strict=True))
@@ -146,6 +238,25 @@ def test_a_damaged_checkpoint_fails_the_run(by_one: dict[str, Ended]) -> None:
     ended = by_one["absent"]
     assert ended.codes == [1]
     assert "it has no `.metadata`" in ended.manifests[0]["error"]
+
+
+def test_more_readers_than_ranks_are_refused(by_one: dict[str, Ended]) -> None:
+    ended = by_one["too-many"]
+    assert ended.codes == [1]
+    assert "`reshard_to` must be at most the number of ranks" in ended.manifests[0]["error"]
+
+
+def test_the_command_runs_two_ranks_of_pytorch(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    where = ("--dataset-path", tmp_path / "data", "--output-dir", tmp_path / "out")
+    sizes = ("--layers", 3, "--input-dim", 16, "--hidden-dim", 33, "--iterations", 1)
+    more = ("--ranks", 2, "--backend", "gloo", "--reader-shift", 1, "--json")
+    done = command("bench", "run", "fsdp_load", *where, *sizes, *more)
+    assert done.returncode == 0, done.stderr
+    (ended,) = json.loads(done.stdout)["runs"]
+    assert ended["summary"]["verify"] == {"checked": 2 * 2 * 6, "bad": 0}
+    assert ended["summary"]["params"]["engine"] == "torch"
+    assert not list((tmp_path / "data").iterdir())
 
 
 def test_the_checksum_is_of_names_in_order_and_raw_bytes() -> None:

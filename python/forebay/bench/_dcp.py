@@ -15,8 +15,57 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from forebay.bench._measure import measured, sample
+from forebay.bench._measure import count, measured, sample
 from forebay.bench._models import Training
+from forebay.bench._rank import Rank
+from forebay.bench._values import BenchError
+
+
+@dataclass(frozen=True)
+class Readers:
+    """Which ranks read a checkpoint, and whose shard each reads.
+
+    A checkpoint in as many shards as there are ranks is read by `reshard_to` of them, each of which
+    gets the shard of the rank `shift` places on: what one node wrote lies in its page cache, and
+    another has to read it.
+    """
+
+    # The ranks that read, in the order of their shards.
+    order: tuple[int, ...]
+    # Of these alone; None where all ranks read in their own order.
+    group: Any
+    # This rank's place among them; None where it reads nothing.
+    place: int | None
+
+    @classmethod
+    def of(cls, rank: Rank, reshard_to: int, shift: int) -> Readers:
+        """As many readers as are asked for, 0 for all. Every rank must call it.
+
+        Raises:
+            BenchError: there are not so many ranks, or PyTorch cannot put them in this order.
+        """
+        import torch.distributed as dist
+
+        world = rank.place.world_size
+        if not 0 <= reshard_to <= world or shift < 0:
+            raise BenchError(
+                f"`reshard_to` must be at most the number of ranks, and `reader_shift` 0 or more: "
+                f"{reshard_to} of {world}, and {shift}"
+            )
+        readers = reshard_to or world
+        order = tuple((place - shift % readers) % world for place in range(readers))
+        place = order.index(rank.place.rank) if rank.place.rank in order else None
+        if order == tuple(range(world)):
+            return cls(order, None, place)
+        # Before it could be told not to, PyTorch put the ranks of a group in their own order.
+        more: dict[str, Any] = {} if list(order) == sorted(order) else {"sort_ranks": False}
+        try:
+            return cls(order, dist.new_group(list(order), **more), place)
+        except TypeError as error:
+            raise BenchError(
+                "`reader_shift` needs a PyTorch whose `new_group` knows `sort_ranks`: take a later one, "
+                "or the engine native"
+            ) from error
 
 
 @dataclass(frozen=True)
@@ -69,7 +118,7 @@ def load(state: dict[str, Any], folder: Path, training: Training) -> None:
     from torch.distributed.checkpoint import state_dict_loader as dcp
     from torch.distributed.checkpoint.state_dict import set_state_dict
 
-    dcp.load(state, storage_reader=_reader_class()(folder))
+    dcp.load(state, storage_reader=_reader_class()(folder), process_group=training.group)
     set_state_dict(
         training.model,
         training.optimizers,
@@ -145,6 +194,8 @@ def _reader_class() -> Any:
                 return super().read_metadata(*arguments, **named)
 
         def read_data(self, plan: Any, planner: Any) -> Any:
+            wanted = {item.storage_index for item in plan.items}
+            count(io_bytes=sum(self.storage_data[one].length for one in wanted))
             with measured("read_shards"):
                 read = super().read_data(plan, planner)
                 read.wait()

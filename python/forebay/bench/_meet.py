@@ -214,7 +214,7 @@ class TorchGroup(Group):
         self.backend = spec.backend if spec.backend != "auto" else ("nccl" if cuda else "gloo")
         self.device = torch.device("cpu")
         if self.backend == "nccl":
-            self.device = torch.device("cuda", place.local_rank % torch.cuda.device_count())
+            self.device = torch.device("cuda", _gpu(place, torch.cuda.device_count()))
             torch.cuda.set_device(self.device)
         timeout = timedelta(seconds=max(1.0, spec.timeout_s))
         common: dict[str, Any] = {
@@ -264,6 +264,22 @@ class TorchGroup(Group):
         alone = self.place.world_size == 1
         if (alone or not failed) and dist.is_initialized():
             dist.destroy_process_group()
+
+
+def _gpu(place: Place, count: int) -> int:
+    """The GPU of a rank: one for each, whether it sees those of all ranks of its node or its own.
+
+    Raises:
+        MeetError: there is none.
+    """
+    if count == 1:
+        return 0
+    if place.local_rank < count:
+        return place.local_rank
+    raise MeetError(
+        f"NCCL needs a GPU for each rank, and rank {place.local_rank} of this node has none of its "
+        f"{count}: start fewer ranks, or take `--backend gloo`"
+    )
 
 
 def meet(spec: Spec, place: Place, engine: str) -> Group:

@@ -53,6 +53,8 @@ class Training:
     model: torch.nn.Module
     optimizers: list[torch.optim.Optimizer]
     loss: Callable[[], Any]
+    # The ranks that have it, where those are not all.
+    group: Any = None
 
     def step(self) -> None:
         """One iteration: forward, backward, update."""
@@ -69,8 +71,12 @@ def group_of(rank: Rank) -> TorchGroup:
     return rank.group
 
 
-def make(model: Model, rank: Rank, seed: int, wrap: Literal["ddp", "fsdp"]) -> Training:
+def make(
+    model: Model, rank: Rank, seed: int, wrap: Literal["ddp", "fsdp"], group: Any = None
+) -> Training:
     """A model with weights that follow from the seed, and one training iteration behind it.
+
+    It is that of all ranks, or of those of `group`, in the group's order.
 
     After that iteration the optimizer has all its state, so that every save is of one size.
 
@@ -83,18 +89,18 @@ def make(model: Model, rank: Rank, seed: int, wrap: Literal["ddp", "fsdp"]) -> T
     torch.manual_seed(seed)
     plain, loss_of = plain_model(model, rank)
     plain = plain.to(device=device, dtype=getattr(torch, model.dtype))
-    wrapped = _wrapped(plain, rank, wrap)
+    wrapped = _wrapped(plain, rank, wrap, group)
     optimizers: list[torch.optim.Optimizer] = []
     if model.optimizer == "adam":
         optimizers.append(torch.optim.Adam(wrapped.parameters(), lr=1e-4))
-    training = Training(wrapped, optimizers, lambda: loss_of(wrapped, device))
+    training = Training(wrapped, optimizers, lambda: loss_of(wrapped, device), group)
     training.step()
     return training
 
 
-def _wrapped(plain: torch.nn.Module, rank: Rank, wrap: str) -> torch.nn.Module:
+def _wrapped(plain: torch.nn.Module, rank: Rank, wrap: str, group: Any) -> torch.nn.Module:
     import torch
-    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
     from torch.distributed.fsdp import fully_shard
     from torch.nn.parallel import DistributedDataParallel
 
@@ -102,7 +108,10 @@ def _wrapped(plain: torch.nn.Module, rank: Rank, wrap: str) -> torch.nn.Module:
     if wrap == "ddp":
         on = [device.index] if device.type == "cuda" else None
         return DistributedDataParallel(plain, device_ids=on)
-    mesh = init_device_mesh(device.type, (rank.place.world_size,))
+    if group is None:
+        mesh = init_device_mesh(device.type, (rank.place.world_size,))
+    else:
+        mesh = DeviceMesh.from_group(group, device.type)
     lists = (torch.nn.ModuleList, torch.nn.Sequential)
     blocks = [child for module in plain.modules() if isinstance(module, lists) for child in module]
     for block in blocks:

@@ -94,7 +94,7 @@ def fsdp_save(
     if rank.is_last:
         _write_shards(rank, training, folder)
         _dcp.load(_dcp.state_of(training), folder, training)
-        _compare_shard(rank, training, folder)
+        _compare_shard(training, folder, _dcp.Readers.of(rank, 0, 0))
     elif rank.place.rank == 0:
         _dcp.remove(folder)
 
@@ -106,33 +106,42 @@ def fsdp_load(
     checkpoint: Checkpoint = _NONE,
     single_file_per_rank: Annotated[bool, "of the checkpoint that is made"] = True,
     full_state_dict: Annotated[bool, "every rank puts the whole state together"] = False,
-    reshard_to: Annotated[int, "engine native only: must be 0"] = 0,
-    reader_shift: Annotated[int, "engine native only: must be 0"] = 0,
+    reshard_to: Annotated[int, "ranks that the state is loaded for; 0: as many as there are"] = 0,
+    reader_shift: Annotated[int, "each rank reads the shard of the rank so many places on"] = 0,
 ) -> Iterator[None]:
     """All ranks read their shards, then train one iteration."""
-    if reshard_to or reader_shift:
-        raise BenchError(
-            "with the engine torch the ranks decide who reads what: `reshard_to` and `reader_shift` must be 0"
-        )
     rank = current()
-    training = rank.once("training", lambda: make(model, rank, seed + 1, "fsdp"))
     folder = rank.once(
         "folder", lambda: _fsdp_checkpoint(rank, model, seed, checkpoint, single_file_per_rank)
     )
-    rank.cache.drop(_shards(folder, rank))
+    readers = rank.once("readers", lambda: _dcp.Readers.of(rank, reshard_to, reader_shift))
+    training = rank.once("training", lambda: _reader(model, rank, seed + 1, readers))
+    rank.cache.drop(_shards(folder, rank if readers.group is None else None))
     yield
-    with measured("load_total"):
-        _dcp.load(_dcp.state_of(training), folder, training)
-        if full_state_dict:
-            with measured("consolidate"):
-                _dcp.full_model(training, cpu_offload=False)
-        group_of(rank).synchronize()
-    _counted(folder.glob(f"__{rank.place.rank}_*.distcp"))
+    if training is not None:
+        with measured("load_total"):
+            _dcp.load(_dcp.state_of(training), folder, training)
+            if full_state_dict:
+                with measured("consolidate"):
+                    _dcp.full_model(training, cpu_offload=False)
+            group_of(rank).synchronize()
+        count(ops=1)
     barrier()
     with untimed():
-        _compare_shard(rank, training, folder)
+        if training is not None:
+            _compare_shard(training, folder, readers)
         rank.group.barrier()
-    _train(rank, training)
+    if training is not None:
+        _train(rank, training)
+
+
+def _reader(model: Model, rank: Rank, seed: int, readers: _dcp.Readers) -> Training | None:
+    """The model of a rank that reads; None for one that does not."""
+    if readers.place is None:
+        # A model of Hugging Face is downloaded by one rank, and all of them wait for it.
+        plain_model(model, rank)
+        return None
+    return make(model, rank, seed, "fsdp", readers.group)
 
 
 @benchable(category="Checkpointing", engine="torch")
@@ -168,7 +177,7 @@ def rl_load(
             with measured("consolidate"):
                 plain.load_state_dict(full)
         group_of(rank).synchronize()
-    _counted(_shards(folder, rank if plain is None else None))
+    count(ops=1)
     yield
     if full:
         _compare(full, folder.with_suffix(".json"))
@@ -291,12 +300,12 @@ def _write_shards(rank: Rank, training: Training, folder: Path) -> None:
         _write_sidecar(folder.with_suffix(".json"), full)
 
 
-def _compare_shard(rank: Rank, training: Training, folder: Path) -> None:
+def _compare_shard(training: Training, folder: Path, readers: _dcp.Readers) -> None:
     """This rank's own parameters where as many ranks saved; the whole model's where not."""
-    place = rank.place
-    beside = folder.with_suffix(f".{place.rank}-of-{place.world_size}.json")
-    # All ranks must decide alike, since putting the model together takes all.
-    if folder.with_suffix(f".0-of-{place.world_size}.json").is_file():
+    shards = len(readers.order)
+    # All readers must decide alike, since putting the model together takes all.
+    if folder.with_suffix(f".0-of-{shards}.json").is_file():
+        beside = folder.with_suffix(f".{readers.place}-of-{shards}.json")
         _compare(_dcp.local_model(training), beside)
     else:
         _compare(_dcp.full_model(training, cpu_offload=False), folder.with_suffix(".json"))
