@@ -81,6 +81,12 @@ class Slurm:
             check=False,
         )
 
+    def wait_until_idle(self) -> None:
+        """Returns when no job is on its way out: Slurm does not end before it, and takes long."""
+        deadline = time.monotonic() + 20
+        while self.run("squeue", "-h").stdout.strip() and time.monotonic() < deadline:
+            time.sleep(0.1)
+
     def is_ready(self, nodes: int) -> bool:
         return self.run("sinfo", "-h", "-N", "-t", "idle", "-o", "%N").stdout.count("n") >= nodes
 
@@ -139,6 +145,7 @@ def started(folder: Path, nodes: int) -> Iterator[Slurm]:
             assert time.monotonic() < deadline, (folder / "slurmctld.log").read_text()
             time.sleep(0.2)
         yield slurm
+        slurm.wait_until_idle()
     finally:
         end_steps(configuration)
         for process in reversed(slurm.processes):

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from bench_ranks import run_in_turn, write_spec
 from tier import Tier, command
 
 TRIALS = 20
@@ -39,13 +38,13 @@ def slow(tmp_path: Path) -> Iterator[Tier]:
 def side(folder: Path, tier: Tier, factor: float, numbers: range) -> Path:
     """Runs of md5_check on the tier, with its reads so many times as slow."""
     tier.control("set", f"read.median_ms={READ_MS * factor / TIER_SCALE}")
-    params = {"dataset": str(tier.root)}
-    specs = []
+    work = folder.parent / "work"
+    work.mkdir(exist_ok=True)
+    read = ["bench", "run", "md5_check", "--dataset", tier.root, "--chunk-size", "64KiB"]
     for i in numbers:
-        more = {"run_id": f"{folder.name}-{i}", "iterations": 2, "interface": "fsspec"}
-        specs.append(write_spec(folder / str(i), "md5_check", params=params, **more))
-    for ended in run_in_turn(specs, 1):
-        ended.passed()
+        where = ["--dataset-path", work, "--output-dir", folder / str(i)]
+        done = command(*read, "--iterations", 2, *where)
+        assert done.returncode == 0, done.stderr
     return folder
 
 

@@ -56,22 +56,27 @@ def test_two_nodes_of_slurm_read_the_origin_once(
     assert list(meeting.iterdir()) == []
 
 
-@pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs openmpi-bin of Debian")
-def test_ranks_of_mpirun_share_a_daemon(tmp_path: Path) -> None:
-    world = World.of_noise(tmp_path / "origin", files=FILES, size=SIZE)
-    node = Node(tmp_path / "cache")
-    program = find_command()
-    assert program is not None
+def mpirun(ranks: int, *words: object) -> subprocess.CompletedProcess[str]:
+    """Runs so many ranks of a command to their end."""
     as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    line = ["mpirun", "--oversubscribe", "-n", "3", program, "run", "--cache", str(node.cache)]
-    done = subprocess.run(
-        [*line, "--", sys.executable, "-c", RANK, str(world.index)],
+    return subprocess.run(
+        ["mpirun", "--oversubscribe", "-n", str(ranks), *map(str, words)],
         env={**os.environ, **as_root},
         capture_output=True,
         text=True,
         timeout=180,
         check=False,
     )
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs openmpi-bin of Debian")
+def test_ranks_of_mpirun_share_a_daemon(tmp_path: Path) -> None:
+    world = World.of_noise(tmp_path / "origin", files=FILES, size=SIZE)
+    node = Node(tmp_path / "cache")
+    program = find_command()
+    assert program is not None
+    line = [program, "run", "--cache", node.cache, "--", sys.executable, "-c", RANK, world.index]
+    done = mpirun(3, *line)
     assert done.returncode == 0, done.stderr
     ranks = said_by(done.stdout)
     assert len(ranks) == 3
@@ -152,14 +157,53 @@ def test_tasks_of_slurm_are_the_processes_of_a_sweep(tmp_path: Path) -> None:
 
 @pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs openmpi-bin of Debian")
 def test_ranks_of_mpirun_are_the_processes_of_a_sweep(tmp_path: Path) -> None:
-    as_root = {"OMPI_ALLOW_RUN_AS_ROOT": "1", "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1"}
-    done = subprocess.run(
-        ["mpirun", "--oversubscribe", "-n", "3", *sweep_words(tmp_path)],
-        env={**os.environ, **as_root},
-        capture_output=True,
-        text=True,
-        timeout=180,
-        check=False,
-    )
+    done = mpirun(3, *sweep_words(tmp_path))
     assert done.returncode == 0, done.stderr
     assert processes_in(tmp_path / "sweep.jsonl") == {f"rank {rank}" for rank in range(3)}
+
+
+def bench_words(folder: Path) -> list[str]:
+    """Two benchmarks in turn; their ranks leave manifests in `out`."""
+    (folder / "data").mkdir()
+    words = ["create_files", "md5_check", "--num-copies", "10", "--iterations", "2"]
+    where = ["--dataset-path", folder / "data", "--output-dir", folder / "out"]
+    return [find_command() or "forebay", "bench", "run", *words, *map(str, where)]
+
+
+def both_ranks_passed(folder: Path, progress: str) -> None:
+    runs = {path.name for path in (folder / "out").iterdir()}
+    assert {line["run_id"] for line in said_by(progress)} == runs
+    for benchmark in ("create_files", "md5_check"):
+        (of_run,) = (folder / "out").glob(f"{benchmark}-*")
+        ranks = [json.loads(path.read_text()) for path in sorted(of_run.glob("rank-*.json"))]
+        assert [(one["dist"]["rank"], one["dist"]["world_size"]) for one in ranks] == [
+            (0, 2),
+            (1, 2),
+        ]
+        for one in ranks:
+            assert one["status"] == "pass", one["error"]
+            assert one["timing"]["gang_start"]["count"] == 1
+            assert one["timing"]["barrier_wait"]["count"] == 2
+    assert list((folder / "data").iterdir()) == [], "the work folders are gone"
+
+
+@pytest.mark.skipif(not slurm.is_here(), reason="needs root, and slurm-wlm and munge of Debian")
+def test_ranks_of_slurm_run_a_benchmark_together(tmp_path: Path) -> None:
+    words = bench_words(tmp_path)
+    with slurm.started(tmp_path / "slurm", nodes=2) as cluster:
+        # The names of the nodes are known to nobody here. Of the ports each benchmark takes one.
+        cluster.environment["MASTER_ADDR"] = "127.0.0.1"
+        cluster.environment["MASTER_PORT"] = str(slurm.free_ports(4)[0])
+        line = ["srun", "-N2", "--ntasks-per-node=1", *words, "--launcher", "slurm"]
+        done = cluster.run(*line)
+    assert done.returncode == 0, done.stderr
+    both_ranks_passed(tmp_path, done.stderr)
+
+
+@pytest.mark.skipif(shutil.which("mpirun") is None, reason="needs openmpi-bin of Debian")
+def test_ranks_of_mpirun_run_a_benchmark_together(tmp_path: Path) -> None:
+    meeting = f"file:{tmp_path / 'meeting'}"
+    words = [*bench_words(tmp_path), "--launcher", "mpi", "--dist-init", meeting]
+    done = mpirun(2, *words)
+    assert done.returncode == 0, done.stderr
+    both_ranks_passed(tmp_path, done.stderr)
