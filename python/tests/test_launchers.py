@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 from pathlib import Path
 
+import etcd
 import pytest
 import slurm
-from node import Node, eventually
+from node import Node
 from test_run import RANK, ended, start
 from tier import command
 from worlds import World
@@ -86,41 +86,21 @@ def test_ranks_of_mpirun_share_a_daemon(tmp_path: Path) -> None:
     assert node.daemons() == []
 
 
-def start_etcd(folder: Path, port: int) -> subprocess.Popen[bytes]:
-    client, peer = (f"http://127.0.0.1:{number}" for number in (port, port + 1))
-    words = ["--data-dir", str(folder), "--listen-client-urls", client]
-    words += ["--advertise-client-urls", client, "--listen-peer-urls", peer]
-    words += ["--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}"]
-    quiet = subprocess.DEVNULL
-    return subprocess.Popen(["etcd", *words], stdout=quiet, stderr=quiet)
-
-
-@pytest.mark.skipif(shutil.which("etcd") is None, reason="needs etcd-server of Debian")
+@etcd.needed
 def test_nodes_meet_in_an_etcd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     world = World.of_noise(tmp_path / "origin", files=FILES, size=SIZE)
     monkeypatch.setenv("FOREBAY_SECRET", "a secret of this test")
-    (port, _) = slurm.free_ports(2)
     caches = [tmp_path / "a", tmp_path / "b"]
-    flags = ("--members", f"etcd://127.0.0.1:{port}/test", "--exports", tmp_path)
-    etcd = start_etcd(tmp_path / "etcd", port)
-    try:
-        eventually("etcd listens", lambda: listens(port))
+    with etcd.running(tmp_path / "etcd") as place:
+        flags = ("--members", f"etcd://{place.endpoint}/test", "--exports", tmp_path)
         ranks = [start(node, caches[node], world.index, *flags) for node in (0, 1)]
         said = [ended(rank) for rank in ranks]
-    finally:
-        etcd.terminate()
-        etcd.wait(60)
     assert said[0]["read"] == said[1]["read"]
     assert sum(rank["metrics"]["origin_bytes"] for rank in said) == FILES * SIZE
     for rank in said:
         states = sorted(member["state"] for member in rank["members"])
         assert states == ["this node", "up"]
     assert not any(Node(cache).daemons() for cache in caches)
-
-
-def listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 def test_an_etcd_that_is_not_there_is_named(node: Node, monkeypatch: pytest.MonkeyPatch) -> None:

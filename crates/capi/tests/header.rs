@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use forebay_dataset::ErrorKind;
 use forebay_dataset::index::{FieldExtent, FieldSpec, IndexBuilder, Storage};
 use forebay_dataset::{BlockSize, Fingerprint};
-use forebay_service::{ServePlan, ServeSettings, Source, serve};
+use forebay_service::{Outside, ServePlan, ServeSettings, Source, serve};
 
 /// Set to the cache folder in the process that serves.
 const CACHE: &str = "FOREBAY_TEST_CACHE";
@@ -89,8 +89,9 @@ fn c_type(rust: &str) -> String {
 
 /// Each function of the library as C would declare it, by name.
 fn defined() -> BTreeMap<String, String> {
-    let path = root().join("crates/capi/src/ffi.rs");
-    let source = std::fs::read_to_string(path).unwrap();
+    let files = ["ffi.rs", "ffi/dataset.rs", "ffi/published.rs"];
+    let read = |file| std::fs::read_to_string(root().join("crates/capi/src").join(file)).unwrap();
+    let source: String = files.into_iter().map(read).collect();
     let functions = source.split("#[unsafe(no_mangle)]").skip(1);
     functions
         .map(|function| {
@@ -187,7 +188,7 @@ fn helper_that_serves() {
         ..ServeSettings::default()
     };
     let plan = ServePlan::resolve(&[(Source::CommandLine, settings)], None, |_| 1 << 30).unwrap();
-    serve(plan, None, false, || {}).unwrap();
+    serve(plan, Outside::default(), false, || {}).unwrap();
     std::process::exit(0);
 }
 

@@ -16,6 +16,7 @@ mod members;
 mod mount;
 mod names;
 mod output;
+mod outside;
 mod preload;
 mod progress;
 mod records;

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
-use forebay_members::{EtcdMeeting, Job, Launcher, Meeting, Rendezvous, Said};
+use forebay_members::{EtcdMeeting, Job, Launcher, Meeting, MeetingError, Rendezvous, Said};
 
 use crate::Failure;
 
@@ -18,7 +18,7 @@ pub(crate) struct MemberArguments {
     /// Which of the members this daemon is; it listens there [default: known from the job, or by the name of this host]
     #[arg(long, value_name = "HOST:PORT")]
     pub(crate) listen: Option<String>,
-    /// How many nodes come to a folder or an etcd [default: as many as the job has]
+    /// How many nodes come to a folder or an etcd [default: as many as the job has; with `forebay serve` one, and others are followed as they come]
     #[arg(long, value_name = "COUNT")]
     nodes: Option<usize>,
     /// Name or address at which the others reach this node, for a folder or an etcd [default: its host name]
@@ -69,8 +69,12 @@ impl MemberArguments {
     }
 
     /// Finds out who the others are, by what was `said` or by the job that this is a process of.
-    /// `None` if this node is alone.
-    pub(crate) fn find(&self, said: Option<&str>) -> Result<Option<Together>, Failure> {
+    /// `None` if this node is alone. With `open_end` more nodes may come than are waited for.
+    pub(crate) fn find(
+        &self,
+        said: Option<&str>,
+        open_end: bool,
+    ) -> Result<Option<Together>, Failure> {
         let env = |name: &str| std::env::var(name).ok();
         let said = said.map(Said::parse).transpose();
         let said = said.map_err(Failure::usage)?;
@@ -81,7 +85,7 @@ impl MemberArguments {
                 let join = |id: &str, address: &str| -> Result<Box<dyn Meeting>, Failure> {
                     Ok(Box::new(Rendezvous::join(&folder, id, address)?))
                 };
-                self.by_meeting(join, job).map(Some)
+                self.by_meeting(join, job, open_end).map(Some)
             }
             Some(Said::Etcd { endpoint, prefix }) => {
                 let join = |id: &str, address: &str| -> Result<Box<dyn Meeting>, Failure> {
@@ -89,7 +93,7 @@ impl MemberArguments {
                         &endpoint, &prefix, id, address,
                     )?))
                 };
-                self.by_meeting(join, job).map(Some)
+                self.by_meeting(join, job, open_end).map(Some)
             }
             Some(Said::Slurm) => match job.filter(|job| job.launcher == Launcher::Slurm) {
                 Some(job) => self.by_hosts(&job).map(Some),
@@ -143,18 +147,26 @@ impl MemberArguments {
         &self,
         join: impl FnOnce(&str, &str) -> Result<Box<dyn Meeting>, Failure>,
         job: Option<Job>,
+        open_end: bool,
     ) -> Result<Together, Failure> {
         let nodes = self.nodes.or(job.as_ref().and_then(|job| job.nodes));
-        let nodes = nodes.filter(|nodes| *nodes > 0).ok_or_else(|| {
-            Failure::usage("it is not known how many nodes there are").hint("say it with --nodes")
-        })?;
+        let nodes = nodes
+            .or(open_end.then_some(1))
+            .filter(|nodes| *nodes > 0)
+            .ok_or_else(|| {
+                Failure::usage("it is not known how many nodes there are")
+                    .hint("say it with --nodes")
+            })?;
         let id = job.map_or_else(|| "job".to_owned(), |job| job.id);
         let address = match &self.listen {
             Some(listen) => listen.clone(),
             None => self.free_address()?,
         };
         let met = join(&id, &address)?;
-        let members = met.members(nodes, self.wait())?;
+        let members = match met.members(nodes, self.wait()) {
+            Err(MeetingError::TooMany { .. }) if open_end => met.come(nodes, Duration::ZERO)?,
+            members => members?,
+        };
         let secret_file = met.secret()?;
         Ok(Together {
             members: members.join(","),

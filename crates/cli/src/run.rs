@@ -64,6 +64,12 @@ pub(crate) struct Arguments {
     /// File with the job's secret, made if it is not there [default: $FOREBAY_SECRET, or made in file:DIR]
     #[arg(long, value_name = "FILE")]
     secret_file: Option<PathBuf>,
+    /// Encrypt the links to members, in software: for networks that others can listen to
+    #[arg(long)]
+    encrypt_links: bool,
+    /// Keep names of published files there and not among the members: etcd://HOST:PORT/PREFIX
+    #[arg(long, value_name = "PLACE")]
+    names: Option<String>,
     #[command(flatten)]
     preload: PreloadArguments,
     /// The command and its arguments
@@ -136,7 +142,9 @@ struct Daemon {
 
 impl Daemon {
     fn start(arguments: &Arguments, paths: &NodePaths, lock: File) -> Result<Self, Failure> {
-        let together = arguments.others.find(arguments.others.said().as_deref())?;
+        let together = arguments
+            .others
+            .find(arguments.others.said().as_deref(), false)?;
         let mut command = Command::new(std::env::current_exe()?);
         command.args([
             "serve",
@@ -150,6 +158,7 @@ impl Daemon {
             ("--capacity", &arguments.capacity),
             ("--policy", &arguments.policy),
             ("--exports", &arguments.exports),
+            ("--names", &arguments.names),
         ];
         for (flag, value) in flags {
             command.args(value.iter().flat_map(|value| [flag, value.as_str()]));
@@ -162,6 +171,12 @@ impl Daemon {
                 members, listen, ..
             } = together;
             command.args(["--members", members, "--listen", listen]);
+            if let Some((met, _)) = &together.met {
+                command.args(["--follow", &met.place()]);
+            }
+            if arguments.encrypt_links {
+                command.arg("--encrypt-links");
+            }
             if let Some(secret) = secret(arguments, together)? {
                 command.arg("--secret-file").arg(secret);
             }

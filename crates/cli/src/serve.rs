@@ -12,8 +12,8 @@ use forebay_service::{PlanError, ServePlan, ServeSettings, Served, Source, serve
 
 use crate::Failure;
 use crate::members::{self, Together};
+use crate::outside::outside;
 use crate::status::NO_FOLDER;
-use crate::stores::stores_in_class;
 
 /// A log that grew past this is begun anew.
 const LOG_BYTES: u64 = 1 << 20;
@@ -74,6 +74,15 @@ pub(crate) struct Arguments {
     /// Label of the traffic class on a fabric, such as bulk-data [default: what --dscp says]
     #[arg(long, value_name = "LABEL")]
     tclass: Option<String>,
+    /// Encrypt the links to members, in software: for networks that others can listen to
+    #[arg(long)]
+    encrypt_links: bool,
+    /// Keep names of published files there and not among the members: etcd://HOST:PORT/PREFIX
+    #[arg(long, value_name = "PLACE")]
+    names: Option<String>,
+    /// Where members come and go, as `forebay run` has found it
+    #[arg(long, hide = true)]
+    follow: Option<String>,
     /// A TOML file with a [serve] table
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
@@ -107,7 +116,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         // daemon's. It fails only where that is so already.
         let _ = rustix::process::setsid();
     }
-    let stores = stores_in_class(plan.dscp)?;
+    let met = together.as_ref().and_then(|each| each.met.as_ref());
+    let place = met.map(|(met, _)| met.place()).or(arguments.follow.clone());
+    let outside = outside(&plan, place.as_deref())?;
     let folder = plan.cache.folder.clone();
     let serving = format!(
         "serving `{}`: capacity {}, policy {}",
@@ -115,9 +126,7 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         crate::index::bytes(plan.cache.capacity_bytes),
         plan.cache.policy.name()
     );
-    match serve(plan, Some(stores), arguments.detached, || {
-        eprintln!("{serving}")
-    })? {
+    match serve(plan, outside, arguments.detached, || eprintln!("{serving}"))? {
         Served::AlreadyServed if arguments.detached => {
             eprintln!("another daemon serves it already")
         }
@@ -141,7 +150,7 @@ fn together(arguments: &Arguments) -> Result<Option<Together>, Failure> {
     if arguments.detach || !members::are_found_out(said.as_deref()) {
         return Ok(None);
     }
-    arguments.others.find(said.as_deref())
+    arguments.others.find(said.as_deref(), true)
 }
 
 fn plan(arguments: &Arguments, together: Option<&Together>) -> Result<ServePlan, Failure> {
@@ -183,6 +192,8 @@ fn plan(arguments: &Arguments, together: Option<&Together>) -> Result<ServePlan,
         peer_silence_ms: arguments.peer_silence_ms,
         transport: arguments.transport.clone(),
         tclass: arguments.tclass.clone(),
+        encrypt_links: arguments.encrypt_links.then_some(true),
+        names: arguments.names.clone(),
     };
     let file = match &arguments.config {
         None => ServeSettings::default(),

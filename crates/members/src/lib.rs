@@ -10,15 +10,16 @@
 #![forbid(unsafe_code)]
 
 mod etcd;
+mod heartbeat;
 mod hostlist;
 mod job;
 mod meeting;
 mod rendezvous;
 mod said;
 
-pub use etcd::EtcdMeeting;
+pub use etcd::{EtcdMeeting, EtcdNames, NameEntry};
 pub use hostlist::{HostListError, hosts};
 pub use job::{Job, JobError, Launcher};
-pub use meeting::{Meeting, MeetingError};
+pub use meeting::{Meeting, MeetingError, Watch, watch};
 pub use rendezvous::{Rendezvous, make_secret};
 pub use said::Said;

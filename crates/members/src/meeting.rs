@@ -6,6 +6,10 @@ use std::time::Duration;
 
 use thiserror::Error;
 
+use crate::Said;
+use crate::etcd::EtcdWatch;
+use crate::rendezvous::FolderWatch;
+
 /// Nodes that do not find each other.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -50,6 +54,28 @@ pub enum MeetingError {
     },
 }
 
+/// Looks who has come to a place, again and again.
+pub trait Watch: Send {
+    /// The addresses of those who are there now, in order. One that has left is missing at once, one
+    /// that has died some seconds later.
+    ///
+    /// # Errors
+    /// [`MeetingError`] if the place cannot be looked at.
+    fn members(&mut self) -> Result<Vec<String>, MeetingError>;
+}
+
+/// Watches the place of a [`Meeting`], from the node that has come there as `me`.
+///
+/// # Errors
+/// Says which places there are, if it is none.
+pub fn watch(place: &str, me: &str) -> Result<Box<dyn Watch>, String> {
+    match Said::parse(place)? {
+        Said::Folder(folder) => Ok(Box::new(FolderWatch::new(folder, me))),
+        Said::Etcd { endpoint, prefix } => Ok(Box::new(EtcdWatch::new(&endpoint, &prefix))),
+        _ => Err(format!("nobody comes or goes where members are `{place}`")),
+    }
+}
+
 /// A node's place among the others, given up on drop.
 pub trait Meeting {
     /// Waits until `nodes` have come, up to `limit`, and returns the addresses of those that have,
@@ -66,7 +92,7 @@ pub trait Meeting {
     /// [`MeetingError`] if the place cannot be used.
     fn done(&self, nodes: usize, limit: Duration) -> Result<bool, MeetingError>;
 
-    /// Where it is, in words.
+    /// Where it is, as [`watch`] takes it.
     fn place(&self) -> String;
 
     /// File with the job's secret, if the place has one.

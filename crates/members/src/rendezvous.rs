@@ -6,7 +6,8 @@ use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::meeting::{Meeting, MeetingError};
+use crate::heartbeat::{Heartbeat, Pulses};
+use crate::meeting::{Meeting, MeetingError, Watch};
 
 /// How often the folder is looked at: it may be on a file system that many nodes share.
 const LOOK: Duration = Duration::from_millis(200);
@@ -22,6 +23,7 @@ const DONE: &str = "done-";
 pub struct Rendezvous {
     folder: PathBuf,
     address: String,
+    heartbeat: Option<Heartbeat>,
 }
 
 impl Rendezvous {
@@ -32,16 +34,22 @@ impl Rendezvous {
     /// [`MeetingError::Folder`].
     pub fn join(folder: &Path, id: &str, address: &str) -> Result<Self, MeetingError> {
         let folder = folder.join(format!("forebay-{id}"));
-        let joined = Self {
+        let mut joined = Self {
             address: address.to_owned(),
             folder,
+            heartbeat: None,
         };
         let join = || {
             make_folder(&joined.folder)?;
-            File::create(joined.folder.join(format!("{HERE}{address}")))
+            Heartbeat::start(joined.here())
         };
-        join().map_err(|source| joined.failed(source))?;
+        let heartbeat = join().map_err(|source| joined.failed(source))?;
+        joined.heartbeat = Some(heartbeat);
         Ok(joined)
+    }
+
+    fn here(&self) -> PathBuf {
+        self.folder.join(format!("{HERE}{}", self.address))
     }
 
     fn wait_for(
@@ -52,24 +60,13 @@ impl Rendezvous {
     ) -> Result<Vec<String>, MeetingError> {
         let deadline = Instant::now() + limit;
         loop {
-            let found = self.names(prefix).map_err(|source| self.failed(source))?;
+            let found = names(&self.folder, prefix).map_err(|source| self.failed(source))?;
             let left = deadline.saturating_duration_since(Instant::now());
             if found.len() >= nodes || left.is_zero() {
                 return Ok(found);
             }
             std::thread::sleep(LOOK.min(left));
         }
-    }
-
-    fn names(&self, prefix: &str) -> io::Result<Vec<String>> {
-        let mut names = Vec::new();
-        for entry in std::fs::read_dir(&self.folder)? {
-            let name = entry?.file_name();
-            let name = name.to_str().and_then(|name| name.strip_prefix(prefix));
-            names.extend(name.map(str::to_owned));
-        }
-        names.sort_unstable();
-        Ok(names)
     }
 
     fn failed(&self, source: io::Error) -> MeetingError {
@@ -92,7 +89,7 @@ impl Meeting for Rendezvous {
     }
 
     fn place(&self) -> String {
-        self.folder.display().to_string()
+        format!("file:{}", self.folder.display())
     }
 
     /// Made by the first that asks, the same for all.
@@ -105,11 +102,63 @@ impl Meeting for Rendezvous {
 
 impl Drop for Rendezvous {
     fn drop(&mut self) {
-        let _ = std::fs::remove_file(self.folder.join(format!("{HERE}{}", self.address)));
+        // No beat comes after it.
+        drop(self.heartbeat.take());
+        let _ = std::fs::remove_file(self.here());
         // What says that one is done stays for those who wait for it. The last one clears up.
-        if self.names(HERE).is_ok_and(|here| here.is_empty()) {
+        if names(&self.folder, HERE).is_ok_and(|here| here.is_empty()) {
             let _ = std::fs::remove_dir_all(&self.folder);
         }
+    }
+}
+
+/// What follows `prefix` in the names of files there that begin with it, in order.
+fn names(folder: &Path, prefix: &str) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(folder)? {
+        let name = entry?.file_name();
+        let name = name.to_str().and_then(|name| name.strip_prefix(prefix));
+        names.extend(name.map(str::to_owned));
+    }
+    names.sort_unstable();
+    Ok(names)
+}
+
+/// Looks who is in the folder, and takes those away who have died.
+///
+/// Every node feels the pulse of the few that come after it in order, so that the folder's server
+/// is asked little however many there are. One that is taken away by mistake is back at its next
+/// beat.
+pub(crate) struct FolderWatch {
+    folder: PathBuf,
+    me: String,
+    pulses: Pulses,
+}
+
+impl FolderWatch {
+    /// `folder`: that of the job.
+    pub(crate) fn new(folder: PathBuf, me: &str) -> Self {
+        Self {
+            folder,
+            me: me.to_owned(),
+            pulses: Pulses::default(),
+        }
+    }
+}
+
+impl Watch for FolderWatch {
+    fn members(&mut self) -> Result<Vec<String>, MeetingError> {
+        let found = names(&self.folder, HERE);
+        let mut found = found.map_err(|source| MeetingError::Folder {
+            folder: self.folder.display().to_string(),
+            source,
+        })?;
+        let file = |name: &str| self.folder.join(format!("{HERE}{name}"));
+        for dead in self.pulses.feel(&found, &self.me, file) {
+            let _ = std::fs::remove_file(file(&dead));
+            found.retain(|name| *name != dead);
+        }
+        Ok(found)
     }
 }
 

@@ -17,11 +17,12 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use thiserror::Error;
 
+use crate::follow::{self, Roll};
 use crate::link::serve_link;
 use crate::lock::DaemonLock;
-use crate::names::Names;
+use crate::names::{Names, OpenDirectory};
 use crate::origins::Origins;
-use crate::peers::{Peers, Serving};
+use crate::peers::{Peers, Roster, Serving};
 use crate::pool::Pool;
 use crate::settings::ServePlan;
 use crate::stage::Readers;
@@ -57,6 +58,9 @@ pub enum ServeError {
     /// The other nodes cannot be reached or served.
     #[error("cannot be a member of the job")]
     Peers(#[source] io::Error),
+    /// Where names of published files are kept cannot be used.
+    #[error("cannot keep names of published files")]
+    Names(#[source] io::Error),
     /// What is in the folder cannot be used.
     #[error(transparent)]
     Cache(#[from] AttachError),
@@ -66,7 +70,7 @@ impl ServeError {
     /// What the operator can do.
     pub fn kind(&self) -> ErrorKind {
         match self {
-            Self::Folder { .. } | Self::Peers(_) => ErrorKind::Unavailable,
+            Self::Folder { .. } | Self::Peers(_) | Self::Names(_) => ErrorKind::Unavailable,
             Self::Cache(error) => error.kind(),
         }
     }
@@ -78,7 +82,7 @@ pub(crate) struct Node {
     pub(crate) stager: Stager,
     pub(crate) origins: Origins,
     /// The other nodes; `None` for a node alone.
-    pub(crate) peers: Option<Arc<Peers>>,
+    pub(crate) roster: Option<Arc<Roster>>,
     pub(crate) serving: Serving,
     /// Published files.
     pub(crate) names: Names,
@@ -89,10 +93,15 @@ pub(crate) struct Node {
 }
 
 impl Node {
+    /// The other nodes as they are now; `None` for a node alone.
+    pub(crate) fn peers(&self) -> Option<Arc<Peers>> {
+        self.roster.as_ref().map(|roster| roster.now())
+    }
+
     pub(crate) fn status(&self) -> String {
         status(
             &self.plan,
-            self.peers.as_deref(),
+            self.peers().as_deref(),
             self.readers.cache(),
             self.stager.status(),
             self.started,
@@ -117,23 +126,39 @@ impl Node {
         self.stop();
         self.stager.stop();
         self.serving.stop();
+        self.names.close();
         self.links.close_and_wait(DRAIN);
-        if let Some(peers) = &self.peers {
+        if let Some(peers) = self.peers() {
             peers.close();
         }
         self.readers.cache().close();
     }
 }
 
+/// What the daemon is given by the program that it is a part of.
+#[derive(Default)]
+pub struct Outside {
+    /// Opens origins that are URLs; without, they are refused.
+    pub stores: Option<Arc<dyn Stores>>,
+    /// Opens the directory of names, if the members are not to keep them.
+    pub names: Option<OpenDirectory>,
+    /// Tells of members that come and go; without, they are those of the plan throughout.
+    pub roll: Option<Box<dyn Roll>>,
+}
+
+impl std::fmt::Debug for Outside {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Outside").finish_non_exhaustive()
+    }
+}
+
 /// Runs the daemon in this process until it is told to stop or has been idle.
-///
-/// `stores` opens origins that are URLs; without, they are refused.
 ///
 /// `wait_for_leaving`: a client's daemon waits for one that is just leaving; an operator's does
 /// not. `ready` is called once clients can connect.
 pub fn serve(
-    plan: ServePlan,
-    stores: Option<Arc<dyn Stores>>,
+    mut plan: ServePlan,
+    outside: Outside,
     wait_for_leaving: bool,
     ready: impl FnOnce(),
 ) -> Result<Served, ServeError> {
@@ -157,10 +182,13 @@ pub fn serve(
     let cache = Arc::new(Cache::open(plan.cache.clone())?);
     keep_room(&cache).map_err(in_folder)?;
     let pool = Arc::new(Pool::start(plan.origin_reads).map_err(in_folder)?);
-    let peers = plan.peers.clone().map(Peers::start).transpose();
-    let peers = peers.map_err(ServeError::Peers)?;
-    if let Some(peers) = &peers {
-        cache.set_ownership(peers.clone());
+    if let Some(peers) = &mut plan.peers {
+        peers.follows = outside.roll.is_some();
+    }
+    let roster = plan.peers.clone().map(Roster::start).transpose();
+    let roster = roster.map_err(ServeError::Peers)?;
+    if let Some(roster) = &roster {
+        cache.set_ownership(roster.clone());
     }
     let stager = Stager::start(StagerParts {
         cache: cache.clone(),
@@ -173,18 +201,21 @@ pub fn serve(
     let node = Arc::new(Node {
         readers: Readers::new(cache, pool, plan.hedged_reads),
         stager: stager.map_err(in_folder)?,
-        origins: Origins::new(stores),
-        serving: Serving::start(peers.is_some()).map_err(in_folder)?,
-        names: Names::open(&paths, peers.as_deref()).map_err(in_folder)?,
-        peers,
+        origins: Origins::new(outside.stores),
+        serving: Serving::start(roster.is_some()).map_err(in_folder)?,
+        names: Names::open(&paths, roster.as_deref(), outside.names).map_err(ServeError::Names)?,
+        roster,
         started: Instant::now(),
         stopping: AtomicBool::new(false),
         links: Links::default(),
         plan,
     });
     let (signals, listener) = listen(&paths).map_err(in_folder)?;
-    if let Some(peers) = &node.peers {
-        Serving::listen(&node, peers).map_err(ServeError::Peers)?;
+    if let Some(roster) = &node.roster {
+        Serving::listen(&node, roster).map_err(ServeError::Peers)?;
+        if let Some(roll) = outside.roll {
+            follow::start(&node, roster, roll).map_err(in_folder)?;
+        }
     }
     Names::start(&node).map_err(in_folder)?;
     ready();

@@ -13,6 +13,7 @@
 mod bridge;
 mod clock;
 mod daemon;
+mod follow;
 mod link;
 mod lock;
 mod names;
@@ -29,7 +30,10 @@ mod status;
 #[cfg(test)]
 mod testing;
 
-pub use daemon::{ServeError, Served, serve};
+pub use daemon::{Outside, ServeError, Served, serve};
+pub use follow::Roll;
+pub use forebay_wire::PublishedFile;
+pub use names::{Kept, NameDirectory, OpenDirectory};
 pub use settings::{
     PeersPlan, PlanError, ServePlan, ServeSettings, Source, Transport, parse_bytes,
 };

@@ -15,6 +15,7 @@ use rustix::net::RecvFlags;
 
 use crate::daemon::Node;
 use crate::names::answer_client;
+use crate::peers::Owners;
 use crate::stage::OpenDataset;
 
 /// Longest time for which a request may wait, whatever it asks for.
@@ -181,7 +182,7 @@ fn take_into_use(
             format!("more than {MAX_OPEN} data sets on one connection"),
         ));
     }
-    if let Some(peers) = &node.peers {
+    if let Some(peers) = node.peers() {
         peers.offer(&opened);
     }
     open.push(opened);
@@ -216,8 +217,8 @@ pub(crate) fn open_dataset(
     let root = index.resolve_root(root.as_deref());
     let attached = node.readers.cache().attach(index);
     let dataset = attached.map_err(|error| Refusal::of(error.kind(), &error))?;
-    let owners =
-        (node.peers.as_ref()).and_then(|peers| peers.owners(dataset.index(), root.clone()));
+    let roster = node.roster.as_ref();
+    let owners = roster.and_then(|roster| Owners::of(roster, dataset.index(), root.clone()));
     let origin = node.origins.get(generation, root);
     let origin = origin.map_err(|error| Refusal::of(error.kind(), &error))?;
     Ok(OpenDataset {

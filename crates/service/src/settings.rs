@@ -1,19 +1,22 @@
 //! Settings are what was written; a plan is what will run.
 
 mod peers;
+mod rules;
 mod transport;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use forebay_cache::{CachePlan, Policy};
+use forebay_cache::CachePlan;
 use forebay_residency::NodePaths;
 use serde::{Deserialize, Serialize};
 
 pub use peers::PeersPlan;
+pub(crate) use peers::parse_member;
+use rules::Rules;
+pub use rules::parse_bytes;
 pub use transport::Transport;
 
 /// What the operator wrote. Every field may be absent, and an unknown field is an error.
@@ -60,6 +63,10 @@ pub struct ServeSettings {
     pub transport: Option<String>,
     /// Label of the traffic class on a fabric; without one `dscp` counts there too.
     pub tclass: Option<String>,
+    /// Whether links between members are encrypted.
+    pub encrypt_links: Option<bool>,
+    /// `etcd://HOST:PORT/PREFIX` to keep names of published files there.
+    pub names: Option<String>,
 }
 
 /// Where a value of the plan came from.
@@ -155,6 +162,8 @@ each_setting! {
     peer_silence_ms,
     transport,
     tclass,
+    encrypt_links,
+    names,
 }
 
 impl ServeSettings {
@@ -186,7 +195,7 @@ impl ServeSettings {
         let look_ahead_seconds = number("FOREBAY_LOOK_AHEAD_SECONDS");
         let mut small =
             |name: &str| number(name).map(|value| u32::try_from(value).unwrap_or(u32::MAX));
-        let settings = Self {
+        let mut settings = Self {
             cache: get("FOREBAY_CACHE").map(PathBuf::from),
             capacity: get("FOREBAY_CAPACITY"),
             free_floor: get("FOREBAY_FREE_FLOOR"),
@@ -206,7 +215,17 @@ impl ServeSettings {
             peer_silence_ms: small("FOREBAY_PEER_SILENCE_MS"),
             transport: get("FOREBAY_TRANSPORT"),
             tclass: get("FOREBAY_TCLASS"),
+            encrypt_links: None,
+            names: get("FOREBAY_NAMES"),
         };
+        if let Some(text) = get("FOREBAY_ENCRYPT_LINKS") {
+            settings.encrypt_links = text.parse().ok();
+            if settings.encrypt_links.is_none() {
+                broken.push(format!(
+                    "`FOREBAY_ENCRYPT_LINKS` must be `true` or `false`: `{text}`"
+                ));
+            }
+        }
         if broken.is_empty() {
             Ok(settings)
         } else {
@@ -274,87 +293,12 @@ impl ServePlan {
     }
 }
 
-/// The rules of a plan, and which of them are broken.
-#[derive(Default)]
-struct Rules {
-    broken: Vec<String>,
-}
-
-impl Rules {
-    fn check(&mut self, holds: bool, rule: impl FnOnce() -> String) {
-        if !holds {
-            self.broken.push(rule());
-        }
-    }
-
-    fn bytes(&mut self, name: &str, text: Option<String>, default: u64) -> u64 {
-        let Some(text) = text else { return default };
-        let bytes = parse_bytes(&text);
-        self.check(bytes.is_some(), || {
-            format!("`{name}` must be a size such as `500 GiB`: `{text}`")
-        });
-        bytes.unwrap_or(default)
-    }
-
-    fn rate(&mut self, name: &str, text: Option<String>) -> Option<u64> {
-        let text = text?;
-        let bytes = parse_bytes(&text).filter(|bytes| *bytes > 0);
-        self.check(bytes.is_some(), || {
-            format!("`{name}` must be bytes a second, such as `2 GB`: `{text}`")
-        });
-        bytes
-    }
-
-    fn policy(&mut self, name: Option<&str>) -> Policy {
-        match name {
-            None | Some("plan") => Policy::Plan,
-            Some("lru") => Policy::Lru,
-            Some("pin") => Policy::Pin,
-            Some(other) => {
-                self.check(false, || {
-                    format!("`policy` must be `plan`, `lru` or `pin`: `{other}`")
-                });
-                Policy::Plan
-            }
-        }
-    }
-
-    fn within(&mut self, name: &str, value: u32, range: RangeInclusive<u32>) -> usize {
-        let (least, most) = (range.start(), range.end());
-        self.check(range.contains(&value), || {
-            format!("`{name}` must be between {least} and {most}: {value}")
-        });
-        value as usize
-    }
-}
-
 fn sources(layers: &[(Source, ServeSettings)]) -> BTreeMap<&'static str, Source> {
     let source = |name: &'static str| {
         let said = layers.iter().find(|(_, layer)| layer.has(name));
         (name, said.map_or(Source::Default, |(source, _)| *source))
     };
     NAMES.iter().copied().map(source).collect()
-}
-
-/// A size in bytes: digits, then nothing or one of `B KB MB GB TB KiB MiB GiB TiB`.
-pub fn parse_bytes(text: &str) -> Option<u64> {
-    let text = text.trim();
-    let digits = text
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(text.len());
-    let factor: u64 = match text[digits..].trim().to_ascii_lowercase().as_str() {
-        "" | "b" => 1,
-        "kb" => 1000,
-        "mb" => 1_000_000,
-        "gb" => 1_000_000_000,
-        "tb" => 1_000_000_000_000,
-        "kib" | "k" => 1 << 10,
-        "mib" | "m" => 1 << 20,
-        "gib" | "g" => 1 << 30,
-        "tib" | "t" => 1 << 40,
-        _ => return None,
-    };
-    text[..digits].parse::<u64>().ok()?.checked_mul(factor)
 }
 
 #[cfg(test)]

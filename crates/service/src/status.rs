@@ -113,6 +113,8 @@ fn plan_json(plan: &ServePlan) -> Value {
         "dscp": plan.dscp,
         "transport": peers.map(|peers| peers.transport.to_string()),
         "tclass": peers.and_then(|peers| peers.transport.label()),
+        "encrypt_links": peers.map(|peers| peers.socket.encrypts),
+        "names": peers.and_then(|peers| peers.names.as_deref()),
         "peer_silence_ms": peers.map(|peers| peers.silence.as_millis() as u64),
         "sources": plan.sources,
     })

@@ -231,8 +231,10 @@ impl Shared {
         let deadline = Instant::now() + DIAL.min(plan.silence * 2);
         let stream = connect(&plan.address, deadline)?;
         plan.socket.apply(&stream, plan.silence)?;
-        let stream = prove(stream, &plan.secret, &plan.hello, deadline)?;
-        let (reader, writer) = split(stream, plan.silence)?;
+        let encrypts = plan.socket.encrypts;
+        let proved = prove(stream, &plan.secret, &plan.hello, encrypts, deadline)?;
+        let (stream, keys) = proved;
+        let (reader, writer) = split(stream, keys, plan.silence)?;
         let mut state = self.lock();
         if matches!(*state, State::Stopped) {
             writer.close();

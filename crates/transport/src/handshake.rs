@@ -3,15 +3,19 @@
 //! Noise `NNpsk0`: two messages that only holders of the key can make, with fresh keys of both
 //! sides in them. The first alone could be played back, so nothing is believed before the third,
 //! the hello of the side that dialled, opens under the keys of this very link.
+//!
+//! The first two messages also say whether their side wants the link encrypted from then on. It is
+//! if either does; which of the two said so is under the proof, as all of it is.
 
 use std::io::{self, Read, Write};
 use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use forebay_wire::{Hello, Preamble};
-use snow::{Builder, HandshakeState, TransportState};
+use snow::{Builder, HandshakeState, StatelessTransportState};
 
 use crate::link::{LinkReader, LinkWriter};
+use crate::sealed::Keys;
 use crate::{LinkError, Secret, SocketPlan};
 
 const PATTERN: &str = "Noise_NNpsk0_25519_ChaChaPoly_BLAKE2s";
@@ -20,6 +24,8 @@ const MESSAGE: usize = 4096;
 /// First byte of the last message: welcome, or the reason for a refusal.
 const WELCOME: u8 = 0;
 const REFUSED: u8 = 1;
+/// What a side says of encryption: that it wants it. Nothing is no wish.
+const ENCRYPTS: &[u8] = &[1];
 
 /// A socket during the proof, which has a deadline as a whole.
 struct Proving {
@@ -94,44 +100,62 @@ fn step<T>(made: Result<T, snow::Error>) -> Result<T, LinkError> {
     made.map_err(|_| LinkError::Unproven)
 }
 
-fn make(noise: &mut HandshakeState) -> Result<Vec<u8>, LinkError> {
+fn make(noise: &mut HandshakeState, encrypts: bool) -> Result<Vec<u8>, LinkError> {
     let mut message = vec![0; MESSAGE];
-    let len = step(noise.write_message(&[], &mut message))?;
+    let wish = if encrypts { ENCRYPTS } else { &[] };
+    let len = step(noise.write_message(wish, &mut message))?;
     message.truncate(len);
     Ok(message)
 }
 
-fn seal(noise: &mut TransportState, words: &[u8]) -> Result<Vec<u8>, LinkError> {
+/// Reads the other side's; true if it wants the link encrypted.
+fn take(noise: &mut HandshakeState, message: &[u8]) -> Result<bool, LinkError> {
+    let mut wish = [0; MESSAGE];
+    let len = step(noise.read_message(message, &mut wish))?;
+    match &wish[..len] {
+        [] => Ok(false),
+        ENCRYPTS => Ok(true),
+        _ => Err(LinkError::Unproven),
+    }
+}
+
+fn seal(keys: &StatelessTransportState, words: &[u8]) -> Result<Vec<u8>, LinkError> {
     let mut message = vec![0; MESSAGE];
-    let len = step(noise.write_message(words, &mut message))?;
+    let len = step(keys.write_message(0, words, &mut message))?;
     message.truncate(len);
     Ok(message)
 }
 
-fn open(noise: &mut TransportState, message: &[u8]) -> Result<Vec<u8>, LinkError> {
+fn open(keys: &StatelessTransportState, message: &[u8]) -> Result<Vec<u8>, LinkError> {
     let mut words = vec![0; MESSAGE];
-    let len = step(noise.read_message(message, &mut words))?;
+    let len = step(keys.read_message(0, message, &mut words))?;
     words.truncate(len);
     Ok(words)
 }
 
-/// Proves the secret to the side that was dialled, and has it prove it.
+/// Proves the secret to the side that was dialled, and has it prove it. Returns the keys too if the
+/// link is encrypted from here on, as it is if either side `encrypts`.
 pub(crate) fn prove(
     stream: TcpStream,
     secret: &Secret,
     hello: &Hello,
+    encrypts: bool,
     deadline: Instant,
-) -> Result<TcpStream, LinkError> {
+) -> Result<(TcpStream, Option<Keys>), LinkError> {
     let mut to = Proving { stream, deadline };
     to.exchange_preambles()?;
     let mut noise = step(noise(secret, &Preamble::encode()).and_then(Builder::build_initiator))?;
-    to.send(&make(&mut noise)?)?;
-    step(noise.read_message(&to.receive()?, &mut [0; MESSAGE]))?;
-    let mut noise = step(noise.into_transport_mode())?;
-    to.send(&seal(&mut noise, &hello.encode())?)?;
-    let words = open(&mut noise, &to.receive()?)?;
+    to.send(&make(&mut noise, encrypts)?)?;
+    let is_sealed = take(&mut noise, &to.receive()?)?;
+    let keys = step(noise.into_stateless_transport_mode())?;
+    to.send(&seal(&keys, &hello.encode())?)?;
+    let words = open(&keys, &to.receive()?)?;
     match words.split_first() {
-        Some((&WELCOME, [])) => Ok(to.stream),
+        // One that was built before links were encrypted.
+        Some((&WELCOME, [])) if encrypts && !is_sealed => {
+            Err(LinkError::Refused("it does not encrypt links".to_owned()))
+        }
+        Some((&WELCOME, [])) => Ok((to.stream, is_sealed.then(|| Keys::new(keys)))),
         Some((&REFUSED, reason)) => {
             let reason = String::from_utf8_lossy(reason).into_owned();
             Err(LinkError::Refused(reason))
@@ -157,16 +181,17 @@ pub fn accept(
     let mut from = Proving { stream, deadline };
     from.exchange_preambles()?;
     let mut noise = step(noise(secret, &Preamble::encode()).and_then(Builder::build_responder))?;
-    step(noise.read_message(&from.receive()?, &mut [0; MESSAGE]))?;
-    from.send(&make(&mut noise)?)?;
-    let mut noise = step(noise.into_transport_mode())?;
-    let hello = Hello::decode(&open(&mut noise, &from.receive()?)?)?;
+    let is_sealed = take(&mut noise, &from.receive()?)? || plan.encrypts;
+    from.send(&make(&mut noise, is_sealed)?)?;
+    let keys = step(noise.into_stateless_transport_mode())?;
+    let hello = Hello::decode(&open(&keys, &from.receive()?)?)?;
     if let Err(reason) = admit(&hello) {
         let words = [&[REFUSED], reason.as_bytes()].concat();
-        from.send(&seal(&mut noise, &words)?)?;
+        from.send(&seal(&keys, &words)?)?;
         return Err(LinkError::Refused(reason));
     }
-    from.send(&seal(&mut noise, &[WELCOME])?)?;
-    let (reader, writer) = crate::link::split(from.stream, silence)?;
+    from.send(&seal(&keys, &[WELCOME])?)?;
+    let keys = is_sealed.then(|| Keys::new(keys));
+    let (reader, writer) = crate::link::split(from.stream, keys, silence)?;
     Ok((hello, reader, writer))
 }

@@ -16,7 +16,8 @@
 //! - *Bounded*: frames, bodies, asks in flight and the time of a proof have limits.
 //! - *Whole frames*: a link on which a part of a frame was sent or read is closed.
 //!
-//! What a link carries after the proof is not encrypted: see `docs/adr/0007-links.md`.
+//! What a link carries after the proof is encrypted only where [`SocketPlan::encrypts`] says so: see
+//! `docs/adr/0007-links.md`.
 #![forbid(unsafe_code)]
 
 mod caller;
@@ -25,6 +26,7 @@ mod fabric;
 mod handshake;
 mod link;
 mod patience;
+mod sealed;
 mod secret;
 mod socket;
 

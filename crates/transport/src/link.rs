@@ -1,5 +1,6 @@
 //! The two halves of a proved link.
 
+use std::fmt;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::net::{Shutdown, TcpStream};
@@ -10,14 +11,16 @@ use forebay_wire::{FrameHeader, HEADER_BYTES, peer_header};
 use rustix::net::SendFlags;
 
 use crate::LinkError;
+use crate::sealed::{Keys, Opening, Sealing};
 
 /// A payload buffer that grew past this is given back.
 const KEPT_BYTES: usize = 64 << 10;
 
-/// Splits a socket. Reads come back every quarter of `silence`, writes fail after twice that time
-/// in which not a byte was taken.
+/// Splits a socket, which carries sealed records where there are `keys`. Reads come back every
+/// quarter of `silence`, writes fail after twice that time in which not a byte was taken.
 pub(crate) fn split(
     stream: TcpStream,
+    keys: Option<Keys>,
     silence: Duration,
 ) -> Result<(LinkReader, LinkWriter), LinkError> {
     let tick = (silence / 4).max(Duration::from_millis(1));
@@ -25,17 +28,23 @@ pub(crate) fn split(
     stream.set_write_timeout(Some(silence * 2))?;
     let reader = LinkReader {
         stream: stream.try_clone()?,
+        opening: keys.clone().map(Opening::new),
         payload: Vec::new(),
     };
     let shutdown = stream.try_clone()?;
-    let writing = Mutex::new(stream);
-    Ok((reader, LinkWriter { writing, shutdown }))
+    let sealing = keys.map(Sealing::new);
+    let writer = LinkWriter {
+        is_encrypted: sealing.is_some(),
+        writing: Mutex::new(Outlet { stream, sealing }),
+        shutdown,
+    };
+    Ok((reader, writer))
 }
 
 /// What arrives.
-#[derive(Debug)]
 pub struct LinkReader {
     stream: TcpStream,
+    opening: Option<Opening>,
     payload: Vec<u8>,
 }
 
@@ -85,7 +94,12 @@ impl LinkReader {
     ) -> Result<bool, LinkError> {
         let mut filled = 0;
         while filled < out.len() {
-            match self.stream.read(&mut out[filled..]) {
+            let left = &mut out[filled..];
+            let read = match &mut self.opening {
+                Some(opening) => opening.read(&mut self.stream, left),
+                None => self.stream.read(left),
+            };
+            match read {
                 Ok(0) if filled == 0 && may_end => return Ok(false),
                 Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
                 Ok(read) => filled += read,
@@ -98,12 +112,43 @@ impl LinkReader {
     }
 }
 
+impl fmt::Debug for LinkReader {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkReader").finish_non_exhaustive()
+    }
+}
+
+/// The way out of a link.
+struct Outlet {
+    stream: TcpStream,
+    sealing: Option<Sealing>,
+}
+
+impl Outlet {
+    fn send(&mut self, frame: &[u8]) -> io::Result<()> {
+        match &mut self.sealing {
+            Some(sealing) => sealing.send(&mut self.stream, frame),
+            None => self.stream.write_all(frame),
+        }
+    }
+
+    fn send_file(&mut self, frame: &[u8], file: &File, offset: u64, len: u64) -> io::Result<()> {
+        match &mut self.sealing {
+            Some(sealing) => {
+                sealing.send(&mut self.stream, frame)?;
+                sealing.send_file(&mut self.stream, file, offset, len)
+            }
+            None => send_file(&self.stream, frame, file, offset, len),
+        }
+    }
+}
+
 /// What is sent. Whole frames, one at a time.
-#[derive(Debug)]
 pub struct LinkWriter {
-    writing: Mutex<TcpStream>,
+    writing: Mutex<Outlet>,
     /// The same socket, to end it while somebody writes.
     shutdown: TcpStream,
+    is_encrypted: bool,
 }
 
 impl LinkWriter {
@@ -112,8 +157,8 @@ impl LinkWriter {
     /// # Errors
     /// The system's; the link is closed.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
-        let mut stream = self.lock();
-        self.closing(stream.write_all(frame))
+        let mut outlet = self.lock();
+        self.closing(outlet.send(frame))
     }
 
     /// Sends a frame unless another is being sent.
@@ -122,20 +167,25 @@ impl LinkWriter {
     /// The system's; the link is closed.
     pub fn try_send(&self, frame: &[u8]) -> io::Result<()> {
         match self.writing.try_lock() {
-            Ok(mut stream) => self.closing(stream.write_all(frame)),
+            Ok(mut outlet) => self.closing(outlet.send(frame)),
             Err(TryLockError::WouldBlock) => Ok(()),
             Err(TryLockError::Poisoned(_)) => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
 
     /// Sends a frame and the `len` bytes of `file` from `offset`, which the kernel takes from its
-    /// page cache.
+    /// page cache, unless the link is encrypted.
     ///
     /// # Errors
     /// The system's; the link is closed.
     pub fn send_file(&self, frame: &[u8], file: &File, offset: u64, len: u64) -> io::Result<()> {
-        let stream = self.lock();
-        self.closing(send_file(&stream, frame, file, offset, len))
+        let mut outlet = self.lock();
+        self.closing(outlet.send_file(frame, file, offset, len))
+    }
+
+    /// True if what is sent is encrypted.
+    pub fn is_encrypted(&self) -> bool {
+        self.is_encrypted
     }
 
     /// Ends the link; both sides notice.
@@ -143,13 +193,19 @@ impl LinkWriter {
         let _ = self.shutdown.shutdown(Shutdown::Both);
     }
 
-    fn lock(&self) -> MutexGuard<'_, TcpStream> {
+    fn lock(&self) -> MutexGuard<'_, Outlet> {
         self.writing.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// A part of a frame may have been sent, so no later one could be understood.
     fn closing<T>(&self, sent: io::Result<T>) -> io::Result<T> {
         sent.inspect_err(|_| self.close())
+    }
+}
+
+impl fmt::Debug for LinkWriter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("LinkWriter").finish_non_exhaustive()
     }
 }
 

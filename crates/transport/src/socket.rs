@@ -13,6 +13,8 @@ use crate::LinkError;
 pub struct SocketPlan {
     /// Differentiated services code point of every packet, 0 to 63; `None` leaves the system's.
     pub dscp: Option<u8>,
+    /// Whether links are encrypted. One is if either of its sides wants it.
+    pub encrypts: bool,
 }
 
 impl SocketPlan {
@@ -116,7 +118,10 @@ mod tests {
                 continue;
             };
             let stream = TcpStream::connect(listening.local_addr().unwrap()).unwrap();
-            let plan = SocketPlan { dscp: Some(10) };
+            let plan = SocketPlan {
+                dscp: Some(10),
+                ..SocketPlan::default()
+            };
             plan.apply(&stream, Duration::from_secs(1)).unwrap();
             let class = match stream.local_addr().unwrap() {
                 SocketAddr::V4(_) => u32::from(sockopt::ip_tos(&stream).unwrap()),

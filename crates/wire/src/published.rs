@@ -11,6 +11,8 @@ pub const MAX_FILES: usize = 1000;
 /// Most bytes of a published file in one message.
 pub const MAX_PUBLISHED_BYTES: u32 = 1 << 20;
 
+/// Version of a file's bytes in a directory of names.
+const KEPT_VERSION: u8 = 1;
 /// Longest name of a node: a host of 253 bytes, and a port.
 const MAX_NODE: usize = 300;
 
@@ -49,6 +51,38 @@ pub fn check_name(name: &str) -> Result<(), &'static str> {
 }
 
 impl PublishedFile {
+    /// Its bytes, as a directory of names keeps them.
+    pub fn encode(&self) -> Vec<u8> {
+        let mut out = vec![KEPT_VERSION];
+        self.put(&mut out);
+        out
+    }
+
+    /// Reads what a directory of names has kept.
+    ///
+    /// # Errors
+    /// [`WireError`] if it is none, or of another version.
+    pub fn decode(bytes: &[u8]) -> Result<Self, WireError> {
+        let Some((&version, rest)) = bytes.split_first() else {
+            return Err(WireError::Malformed("an entry of a name is empty"));
+        };
+        if version != KEPT_VERSION {
+            return Err(WireError::Version {
+                found: version.into(),
+                known: KEPT_VERSION.into(),
+            });
+        }
+        let mut take = Take(rest);
+        let file = Self::take(&mut take)?;
+        take.end()?;
+        Ok(file)
+    }
+
+    /// True if it is a later version of its name than another: alike on all nodes.
+    pub fn is_later_than(&self, other: &Self) -> bool {
+        (self.generation, &self.node) > (other.generation, &other.node)
+    }
+
     pub(crate) fn put(&self, out: &mut Vec<u8>) {
         put_text(out, &self.name);
         put_text(out, &self.node);

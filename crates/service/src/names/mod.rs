@@ -5,6 +5,7 @@
 //! lost or old, since whoever finds a file there asks its node too. So a keeper that is gone costs
 //! time, and a file is what it was published as or an error.
 
+mod directory;
 mod publish;
 mod read;
 mod search;
@@ -27,10 +28,11 @@ use serde_json::{Value, json};
 
 use crate::daemon::Node;
 use crate::link::Refusal;
-use crate::peers::Peers;
+use crate::peers::{Peers, Roster};
 use store::Store;
 use table::Table;
 
+pub use directory::{Kept, NameDirectory, OpenDirectory};
 pub(crate) use serve::answer as answer_member;
 
 /// Members that keep each name.
@@ -52,12 +54,15 @@ enum Waiter {
 pub(crate) struct Names {
     store: Mutex<Store>,
     table: Mutex<Table<Waiter>>,
-    /// Over which link, counted by how often it came up, a keeper was told of a version.
-    told: Mutex<HashMap<(String, usize), (u64, u64)>>,
-    /// What keepers could not be told is no more.
-    untold: Mutex<Vec<(usize, String, u64)>>,
-    /// The links over which all keepers were told all; empty where some were not.
-    all_told: Mutex<Vec<u64>>,
+    /// Where names are kept if the members do not do it.
+    directory: Option<Arc<dyn NameDirectory>>,
+    /// By name and keeper: over which link that was told, and of which version.
+    told: Mutex<HashMap<(String, String), (u64, u64)>>,
+    /// By keeper: a name and version of which it could not be told that they are no more.
+    untold: Mutex<Vec<(String, String, u64)>>,
+    /// The list of members, and the links over which all keepers were told all; none where some
+    /// were not. With a directory, its epoch in which it was told all.
+    all_told: Mutex<(u64, Vec<u64>)>,
     reads: (Mutex<usize>, Condvar),
     read_bytes: AtomicU64,
     sent_bytes: AtomicU64,
@@ -65,10 +70,21 @@ pub(crate) struct Names {
 
 impl Names {
     /// What an earlier daemon of this job left in the folder.
-    pub(crate) fn open(paths: &NodePaths, peers: Option<&Peers>) -> io::Result<Self> {
+    pub(crate) fn open(
+        paths: &NodePaths,
+        roster: Option<&Roster>,
+        directory: Option<OpenDirectory>,
+    ) -> io::Result<Self> {
+        let peers = roster.map(Roster::now);
+        let peers = peers.as_deref();
         let job = peers.map_or("alone".to_owned(), |peers| format!("{:016x}", peers.job()));
         let node = peers.map_or("", Peers::name).to_owned();
+        let directory = match directory.filter(|_| peers.is_some()) {
+            Some(open) => Some(open(&job).map_err(io::Error::other)?),
+            None => None,
+        };
         let names = Self {
+            directory,
             store: Mutex::new(Store::open(paths.published(), job, node)?),
             table: Mutex::default(),
             told: Mutex::default(),
@@ -80,17 +96,25 @@ impl Names {
         };
         let held: Vec<PublishedFile> = lock(&names.store).all().cloned().collect();
         for file in held {
-            if peers.is_none_or(|peers| keepers(peers, &file.name).contains(&peers.me())) {
+            let is_mine = |peers: &Peers| keepers(peers, &file.name).contains(&peers.me());
+            if names.directory.is_none() && peers.is_none_or(is_mine) {
                 lock(&names.table).announce(file);
             }
         }
         Ok(names)
     }
 
-    /// Starts the thread that tells keepers what they do not know. It ends soon after the node.
+    /// Starts the thread that tells keepers what they do not know, and the one that a directory of
+    /// names tells. They end soon after the node.
     pub(crate) fn start(node: &Arc<Node>) -> io::Result<()> {
-        if node.peers.is_none() {
+        if node.roster.is_none() {
             return Ok(());
+        }
+        if let Some(directory) = node.names.directory.clone() {
+            let node = Arc::downgrade(node);
+            std::thread::Builder::new()
+                .name("directory".into())
+                .spawn(move || directory::watch(&node, &*directory))?;
         }
         let node = Arc::downgrade(node);
         let tell = move || {
@@ -106,6 +130,13 @@ impl Names {
         Ok(())
     }
 
+    /// The node leaves: a directory is not to send others to it any more.
+    pub(crate) fn close(&self) {
+        if let Some(directory) = &self.directory {
+            directory.close();
+        }
+    }
+
     /// How things are. `docs/METRICS.md` describes it.
     pub(crate) fn status(&self) -> Value {
         let (names, waiting) = lock(&self.table).counts();
@@ -113,6 +144,7 @@ impl Names {
             "files": lock(&self.store).len(),
             "names": names,
             "waiting": waiting,
+            "directory": self.directory.is_some(),
             "read_bytes": self.read_bytes.load(Ordering::Relaxed),
             "sent_bytes": self.sent_bytes.load(Ordering::Relaxed),
         })

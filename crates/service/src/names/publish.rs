@@ -9,8 +9,7 @@ use forebay_transport::Outcome;
 use forebay_wire::{Ask, NameAsk, PublishedFile};
 
 use super::store::{full, inspect};
-use super::table::is_later;
-use super::{keepers, lock, search};
+use super::{directory, keepers, lock, search};
 use crate::daemon::Node;
 use crate::link::Refusal;
 use crate::peers::Peers;
@@ -62,22 +61,26 @@ fn announce(
     until: Instant,
 ) -> Result<Option<PublishedFile>, Refusal> {
     let mut told = Vec::new();
-    let Some(peers) = &node.peers else {
+    let Some(peers) = node.peers() else {
         told.push(keep(node, file.clone())?);
         return Ok(later_than(file, &told));
     };
+    if let Some(names) = &node.names.directory {
+        told.push(directory::announce(&**names, file)?);
+        return Ok(told_all(node, &peers, file, &told));
+    }
     let (done, ends) = mpsc::channel();
     let mut calls = Vec::new();
-    let keepers = keepers(peers, &file.name);
+    let keepers = keepers(&peers, &file.name);
     for keeper in keepers.iter().copied() {
         if keeper == peers.me() {
             told.push(keep(node, file.clone())?);
             continue;
         }
-        let links = peers.links(keeper);
+        let link = peers.link(keeper);
         let ask = NameAsk::Announce(file.clone());
         if let Some(call) = peers.call(keeper, |id| Ask::Name { id, ask }, None, &done) {
-            calls.push((keeper, links, call));
+            calls.push((keeper, link, call));
         }
     }
     while !calls.is_empty() {
@@ -88,10 +91,10 @@ fn announce(
         let Some(at) = calls.iter().position(|(_, _, call)| call.id() == ended.id) else {
             continue;
         };
-        let (keeper, links, _call) = calls.swap_remove(at);
+        let (keeper, link, _call) = calls.swap_remove(at);
         match ended.outcome {
             Outcome::Published(files) => {
-                note_told(node, keeper, links, file);
+                note_told(node, &peers, keeper, link, file);
                 told.push(files);
             }
             Outcome::Failed { kind, .. } if is_full(kind) => return Err(full()),
@@ -100,13 +103,23 @@ fn announce(
         }
     }
     if told.len() < keepers.len() {
-        lock(&node.names.all_told).clear();
+        lock(&node.names.all_told).1.clear();
     }
-    let later = later_than(file, &told);
+    Ok(told_all(node, &peers, file, &told))
+}
+
+/// What came of it: a later version that stands, or none, and then what it replaced is let know.
+fn told_all(
+    node: &Node,
+    peers: &Peers,
+    file: &PublishedFile,
+    told: &[Vec<PublishedFile>],
+) -> Option<PublishedFile> {
+    let later = later_than(file, told);
     if later.is_none() {
-        displace(node, peers, file, &told);
+        displace(node, peers, file, told);
     }
-    Ok(later)
+    later
 }
 
 fn is_full(kind: u8) -> bool {
@@ -124,7 +137,7 @@ pub(super) fn keep(node: &Node, file: PublishedFile) -> Result<Vec<PublishedFile
 
 fn later_than(file: &PublishedFile, told: &[Vec<PublishedFile>]) -> Option<PublishedFile> {
     let stand = told.iter().filter_map(|files| files.first());
-    let later = stand.filter(|stands| is_later(stands, file));
+    let later = stand.filter(|stands| stands.is_later_than(file));
     later.max_by_key(|file| file.generation).cloned()
 }
 
@@ -151,9 +164,9 @@ fn displace(node: &Node, peers: &Peers, file: &PublishedFile, told: &[Vec<Publis
     }
 }
 
-fn note_told(node: &Node, keeper: usize, links: u64, file: &PublishedFile) {
-    let key = (file.name.clone(), keeper);
-    lock(&node.names.told).insert(key, (links, file.generation));
+fn note_told(node: &Node, peers: &Peers, keeper: usize, link: u64, file: &PublishedFile) {
+    let key = (file.name.clone(), peers.members()[keeper].name.clone());
+    lock(&node.names.told).insert(key, (link, file.generation));
 }
 
 /// Lets a name go, wherever it was published.
@@ -181,7 +194,7 @@ pub(super) fn unpublish(
         );
         Refusal::new(ErrorKind::Unavailable, message)
     };
-    let peers = node.peers.as_ref().ok_or_else(gone)?;
+    let peers = node.peers().ok_or_else(gone)?;
     let member = peers.member(&file.node).ok_or_else(gone)?;
     let (done, ends) = mpsc::channel();
     let ask = NameAsk::Withdraw {
@@ -193,7 +206,7 @@ pub(super) fn unpublish(
     let left = deadline.saturating_duration_since(Instant::now());
     match ends.recv_timeout(left).map(|ended| ended.outcome) {
         Ok(Outcome::Done { .. }) => {
-            withdraw(node, peers, name, file.generation);
+            withdraw(node, &peers, name, file.generation);
             Ok(())
         }
         _ => Err(gone()),
@@ -206,8 +219,8 @@ pub(super) fn let_go(node: &Node, name: &str, generation: u64) -> bool {
     if was_held {
         lock(&node.names.told).retain(|(told, _), _| told != name);
         lock(&node.names.table).withdraw(name, generation);
-        if let Some(peers) = &node.peers {
-            withdraw(node, peers, name, generation);
+        if let Some(peers) = node.peers() {
+            withdraw(node, &peers, name, generation);
         }
     }
     was_held
@@ -215,6 +228,12 @@ pub(super) fn let_go(node: &Node, name: &str, generation: u64) -> bool {
 
 /// Tells the keepers of a name that a version is no more; those that cannot be told now, later.
 pub(super) fn withdraw(node: &Node, peers: &Peers, name: &str, generation: u64) {
+    if let Some(names) = &node.names.directory {
+        if !directory::withdraw(&**names, name, generation) {
+            note_untold(node, "", name, generation);
+        }
+        return;
+    }
     // Nobody waits for the end: what a keeper does not hear, the file's own node says.
     let (done, _) = mpsc::channel();
     for keeper in keepers(peers, name) {
@@ -230,61 +249,81 @@ pub(super) fn withdraw(node: &Node, peers: &Peers, name: &str, generation: u64) 
             .call(keeper, |id| Ask::Name { id, ask }, None, &done)
             .is_none()
         {
-            let mut untold = lock(&node.names.untold);
-            if untold.len() < MOST_UNTOLD {
-                untold.push((keeper, name.to_owned(), generation));
-            }
+            note_untold(node, &peers.members()[keeper].name, name, generation);
         }
+    }
+}
+
+fn note_untold(node: &Node, keeper: &str, name: &str, generation: u64) {
+    let mut untold = lock(&node.names.untold);
+    if untold.len() < MOST_UNTOLD {
+        untold.push((keeper.to_owned(), name.to_owned(), generation));
     }
 }
 
 /// Tells keepers that came, or came back, what they do not know.
 pub(super) fn tell_keepers(node: &Node) {
-    let Some(peers) = &node.peers else {
+    if let Some(names) = &node.names.directory {
+        return directory::tell(node, &**names);
+    }
+    let Some(peers) = node.peers() else {
         return;
     };
-    let untold = std::mem::take(&mut *lock(&node.names.untold));
-    for (keeper, name, generation) in untold {
-        if peers.is_up(keeper) {
-            withdraw(node, peers, &name, generation);
+    withdraw_untold(node, &peers);
+    let link = |member| {
+        if peers.is_up(member) {
+            peers.link(member)
         } else {
-            lock(&node.names.untold).push((keeper, name, generation));
+            0
         }
-    }
-    let links: Vec<u64> = (0..peers.members().len())
-        .map(|member| {
-            if peers.is_up(member) {
-                peers.links(member)
-            } else {
-                0
-            }
-        })
-        .collect();
-    if *lock(&node.names.all_told) == links {
+    };
+    let links = (0..peers.members().len()).map(link).collect();
+    let now = (peers.number(), links);
+    let before = lock(&node.names.all_told).clone();
+    if before == now {
         return;
     }
+    if before.0 != now.0 {
+        let is_member = |keeper: &str| peers.member(keeper).is_some();
+        lock(&node.names.told).retain(|(_, keeper), _| is_member(keeper));
+    }
     // Before the look: what is published from here on says itself if it is not told.
-    lock(&node.names.all_told).clone_from(&links);
+    *lock(&node.names.all_told) = now;
     let held: Vec<PublishedFile> = lock(&node.names.store).all().cloned().collect();
     let mut forgotten = Vec::new();
     for file in held {
-        for keeper in keepers(peers, &file.name) {
-            if keeper != peers.me() && peers.is_up(keeper) && !is_told(node, peers, keeper, &file) {
+        for keeper in keepers(&peers, &file.name) {
+            if keeper == peers.me() {
+                lock(&node.names.table).announce(file.clone());
+            } else if peers.is_up(keeper) && !is_told(node, &peers, keeper, &file) {
                 forgotten.push((keeper, file.clone()));
             }
         }
     }
     for batch in forgotten.chunks(BATCH) {
-        if !tell(node, peers, batch) {
-            lock(&node.names.all_told).clear();
+        if !tell(node, &peers, batch) {
+            lock(&node.names.all_told).1.clear();
+        }
+    }
+}
+
+/// Tells keepers that can be reached again what is no more.
+fn withdraw_untold(node: &Node, peers: &Peers) {
+    let untold = std::mem::take(&mut *lock(&node.names.untold));
+    for (keeper, name, generation) in untold {
+        match peers.member(&keeper) {
+            Some(member) if peers.is_up(member) => withdraw(node, peers, &name, generation),
+            Some(_) => lock(&node.names.untold).push((keeper, name, generation)),
+            // It keeps nothing any more.
+            None => {}
         }
     }
 }
 
 fn is_told(node: &Node, peers: &Peers, keeper: usize, file: &PublishedFile) -> bool {
-    let told = lock(&node.names.told);
-    let told = told.get(&(file.name.clone(), keeper)).copied();
-    told == Some((peers.links(keeper), file.generation))
+    let key = (file.name.clone(), peers.members()[keeper].name.clone());
+    let told = lock(&node.names.told).get(&key).copied();
+    told == Some((peers.link(keeper), file.generation))
 }
 
 /// False if some could not be told.
@@ -293,10 +332,10 @@ fn tell(node: &Node, peers: &Peers, batch: &[(usize, PublishedFile)]) -> bool {
     let mut calls = Vec::new();
     let mut all = true;
     for (keeper, file) in batch {
-        let links = peers.links(*keeper);
+        let link = peers.link(*keeper);
         let ask = NameAsk::Announce(file.clone());
         if let Some(call) = peers.call(*keeper, |id| Ask::Name { id, ask }, None, &done) {
-            calls.push((*keeper, links, file, call));
+            calls.push((*keeper, link, file, call));
         } else {
             all = false;
         }
@@ -310,9 +349,9 @@ fn tell(node: &Node, peers: &Peers, batch: &[(usize, PublishedFile)]) -> bool {
         let Some(at) = calls.iter().position(|(.., call)| call.id() == ended.id) else {
             continue;
         };
-        let (keeper, links, file, _call) = calls.swap_remove(at);
+        let (keeper, link, file, _call) = calls.swap_remove(at);
         if let Outcome::Published(files) = ended.outcome {
-            note_told(node, keeper, links, file);
+            note_told(node, peers, keeper, link, file);
             // Somebody else published the name while this node was out of reach.
             if later_than(file, &[files]).is_some() {
                 let_go(node, &file.name, file.generation);

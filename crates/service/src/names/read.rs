@@ -50,11 +50,8 @@ pub(super) fn read(
     deadline: Instant,
     is_gone: &dyn Fn() -> bool,
 ) -> Result<Vec<u8>, Refusal> {
-    let own = node
-        .peers
-        .as_ref()
-        .is_none_or(|peers| peers.name() == member);
-    if own {
+    let peers = node.peers();
+    if peers.is_none_or(|peers| peers.name() == member) {
         return read_here(node, &part);
     }
     let gone = || {
@@ -64,11 +61,20 @@ pub(super) fn read(
         );
         Refusal::new(ErrorKind::Unavailable, message)
     };
-    let peers = node.peers.as_ref().ok_or_else(gone)?;
-    let number = peers.member(member).ok_or_else(gone)?;
     let _place = place(node, deadline).ok_or_else(|| late(member, &part))?;
     loop {
-        if let Some(read) = fetch(peers, number, &part, deadline) {
+        let peers = node.peers().ok_or_else(gone)?;
+        let read = match peers.member(member) {
+            Some(number) => fetch(&peers, number, &part, deadline),
+            // It may come back.
+            None if peers.follows() => {
+                let left = deadline.saturating_duration_since(Instant::now());
+                std::thread::sleep(left.min(LOOK));
+                None
+            }
+            None => return Err(gone()),
+        };
+        if let Some(read) = read {
             let bytes = read?;
             (node.names.read_bytes).fetch_add(bytes.len() as u64, Ordering::Relaxed);
             return Ok(bytes);

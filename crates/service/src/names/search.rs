@@ -9,8 +9,7 @@ use forebay_dataset::ErrorKind;
 use forebay_transport::{Ended, Outcome};
 use forebay_wire::{Ask, MAX_FILES, NameAsk, PublishedFile};
 
-use super::table::is_later;
-use super::{Waiter, keepers, leaving, lock, publish};
+use super::{Waiter, directory, keepers, leaving, lock, publish};
 use crate::daemon::Node;
 use crate::link::Refusal;
 use crate::peers::Asking;
@@ -63,7 +62,11 @@ pub(super) fn find(
 ) -> Result<Option<PublishedFile>, Refusal> {
     let mut search = Search::new(node, name, deadline, is_gone);
     search.waits = false;
-    Ok(search.round()?.map(|found| found.file))
+    let found = search.round()?.map(|found| found.file);
+    match found.is_none() && search.unknown.is_some() {
+        true => Err(search.late(Duration::ZERO)),
+        false => Ok(found),
+    }
 }
 
 struct Search<'a> {
@@ -75,12 +78,14 @@ struct Search<'a> {
     waits: bool,
     /// A node that is said to have the file, and says nothing.
     unreachable: Option<String>,
+    /// Why the directory of names says nothing.
+    unknown: Option<String>,
 }
 
 /// What one round has asked.
 struct Asked {
     ends: (mpsc::Sender<Ended>, mpsc::Receiver<Ended>),
-    calls: Vec<(usize, Asking)>,
+    calls: Vec<(String, Asking)>,
     until: Instant,
 }
 
@@ -98,6 +103,7 @@ impl<'a> Search<'a> {
             is_gone,
             waits: true,
             unreachable: None,
+            unknown: None,
         }
     }
 
@@ -121,12 +127,14 @@ impl<'a> Search<'a> {
         if let Some(found) = self.here()? {
             return Ok(Some(found));
         }
-        if let Some(kept) = kept
+        if let Some(kept) = kept.or_else(|| self.in_directory())
             && let Some(found) = self.confirm(kept)?
         {
             return Ok(Some(found));
         }
-        self.ask_keepers(&mut asked);
+        if self.node.names.directory.is_none() {
+            self.ask_keepers(&mut asked);
+        }
         while self.waits || !asked.calls.is_empty() {
             let left = asked.until.saturating_duration_since(Instant::now());
             let Ok(ended) = asked.ends.1.recv_timeout(left) else {
@@ -170,14 +178,30 @@ impl<'a> Search<'a> {
         }))
     }
 
+    /// What a directory of names has, if that is where they are kept.
+    fn in_directory(&mut self) -> Option<PublishedFile> {
+        let names = self.node.names.directory.as_ref()?;
+        match names.get(self.name) {
+            Ok(kept) => {
+                self.unknown = None;
+                kept.map(|kept| kept.file)
+                    .filter(|file| file.name == self.name)
+            }
+            Err(why) => {
+                self.unknown = Some(why);
+                None
+            }
+        }
+    }
+
     fn ask_keepers(&self, asked: &mut Asked) {
-        let Some(peers) = &self.node.peers else {
+        let Some(peers) = self.node.peers() else {
             return;
         };
         let left = asked.until.saturating_duration_since(Instant::now());
         let wait = if self.waits { left } else { Duration::ZERO };
         let wait_ms = u32::try_from(wait.as_millis()).unwrap_or(u32::MAX);
-        for keeper in keepers(peers, self.name) {
+        for keeper in keepers(&peers, self.name) {
             let ask = NameAsk::Find {
                 name: self.name.to_owned(),
                 wait_ms,
@@ -186,7 +210,9 @@ impl<'a> Search<'a> {
             peers.wait_for_first(keeper, asked.until);
             let done = &asked.ends.0;
             if let Some(call) = peers.call(keeper, |id| Ask::Name { id, ask }, None, done) {
-                asked.calls.push((keeper, call));
+                asked
+                    .calls
+                    .push((peers.members()[keeper].name.clone(), call));
             }
         }
     }
@@ -194,11 +220,11 @@ impl<'a> Search<'a> {
     /// A member has word of a file; its own node's is the truth.
     fn heard(
         &mut self,
-        from: Option<usize>,
+        from: Option<String>,
         file: PublishedFile,
     ) -> Result<Option<Found>, Refusal> {
-        let peers = self.node.peers.as_ref();
-        if from.is_some() && from == peers.and_then(|peers| peers.member(&file.node)) {
+        let is_its_node = from.is_some_and(|from| from == file.node);
+        if is_its_node {
             return Ok(Some(Found { file, path: None }));
         }
         self.confirm(file)
@@ -208,7 +234,7 @@ impl<'a> Search<'a> {
     fn confirm(&mut self, mut file: PublishedFile) -> Result<Option<Found>, Refusal> {
         // It may send us on to a later one, which its node in turn has replaced meanwhile.
         for _ in 0..4 {
-            let Some(peers) = self.node.peers.clone() else {
+            let Some(peers) = self.node.peers() else {
                 return self.here();
             };
             if file.node == peers.name() {
@@ -234,7 +260,7 @@ impl<'a> Search<'a> {
                         path: None,
                     }));
                 }
-                Some(other) if is_later(&other, &file) => file = other,
+                Some(other) if other.is_later_than(&file) => file = other,
                 Some(_) => return Ok(None),
             }
         }
@@ -243,7 +269,7 @@ impl<'a> Search<'a> {
 
     /// What the node of a file says; `None` if it says nothing.
     fn own_word(&self, file: &PublishedFile) -> Option<Vec<PublishedFile>> {
-        let peers = self.node.peers.as_ref()?;
+        let peers = self.node.peers()?;
         let member = peers.member(&file.node)?;
         let (done, ends) = mpsc::channel();
         let ask = NameAsk::Find {
@@ -270,6 +296,10 @@ impl<'a> Search<'a> {
 
     fn late(&self, waited: Duration) -> Refusal {
         let name = self.name;
+        if let Some(why) = &self.unknown {
+            let message = format!("it is not known whether `{name}` is published: {why}");
+            return Refusal::new(ErrorKind::Unavailable, message);
+        }
         match &self.unreachable {
             Some(node) => {
                 let message = format!(
@@ -293,15 +323,25 @@ impl<'a> Search<'a> {
 /// The names after this one that any node knows, in order.
 pub(super) fn list(node: &Node, after: &str) -> Vec<PublishedFile> {
     let mut files = BTreeMap::new();
-    add(&mut files, lock(&node.names.table).list(after));
+    if let Some(names) = &node.names.directory {
+        add(&mut files, directory::list(&**names, after));
+    } else {
+        add(&mut files, listed_by_members(node, after));
+    }
     let held: Vec<PublishedFile> = (lock(&node.names.store).all())
         .filter(|file| file.name.as_str() > after)
         .cloned()
         .collect();
     add(&mut files, held);
+    files.into_values().take(MAX_FILES).collect()
+}
+
+/// The names after this one that members keep.
+fn listed_by_members(node: &Node, after: &str) -> Vec<PublishedFile> {
+    let mut all = lock(&node.names.table).list(after);
     let (done, ends) = mpsc::channel();
     let mut calls = Vec::new();
-    if let Some(peers) = &node.peers {
+    if let Some(peers) = node.peers() {
         for member in 0..peers.members().len() {
             let after = after.to_owned();
             let ask = |id| Ask::Name {
@@ -315,18 +355,18 @@ pub(super) fn list(node: &Node, after: &str) -> Vec<PublishedFile> {
     for _ in &calls {
         let left = until.saturating_duration_since(Instant::now());
         match ends.recv_timeout(left).map(|ended| ended.outcome) {
-            Ok(Outcome::Published(listed)) => add(&mut files, listed),
+            Ok(Outcome::Published(listed)) => all.extend(listed),
             Ok(_) => {}
             Err(_) => break,
         }
     }
-    files.into_values().take(MAX_FILES).collect()
+    all
 }
 
 fn add(files: &mut BTreeMap<String, PublishedFile>, more: Vec<PublishedFile>) {
     for file in more {
         let known = files.get(&file.name);
-        if known.is_none_or(|known| is_later(&file, known)) {
+        if known.is_none_or(|known| file.is_later_than(known)) {
             files.insert(file.name.clone(), file);
         }
     }

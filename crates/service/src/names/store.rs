@@ -125,7 +125,8 @@ impl Store {
         }
     }
 
-    /// Notes a file as the next version of a name, later than `least`.
+    /// Notes a file as the next version of a name, later than `least`. One that was published
+    /// before, and is as it was, is no other version: who reads it reads on.
     pub(super) fn put(
         &mut self,
         name: &str,
@@ -135,6 +136,13 @@ impl Store {
     ) -> Result<PublishedFile, Refusal> {
         if self.held.len() >= MOST_NAMES && !self.held.contains_key(name) {
             return Err(full());
+        }
+        if let Some(held) = self.held.get(name)
+            && held.path == path
+            && held.fingerprint() == fingerprint
+            && held.file.generation > least
+        {
+            return Ok(held.file.clone());
         }
         let clock = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
         let clock = clock.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(0));
@@ -368,9 +376,17 @@ mod tests {
         let mut store = world.store("j");
         let far = u64::MAX - 5;
         let first = store.put("x", &path, fingerprint, far).unwrap();
-        let second = store.put("x", &path, fingerprint, 0).unwrap();
+        let same = store.put("x", &path, fingerprint, 0).unwrap();
+        assert_eq!(same, first, "it is no other file");
+        let again = store.put("x", &path, fingerprint, far + 1).unwrap();
+        assert_eq!(again.generation, far + 2, "others have the name by now");
+        let other = Fingerprint {
+            mtime_ns: fingerprint.mtime_ns + 1,
+            ..fingerprint
+        };
+        let second = store.put("x", &path, other, 0).unwrap();
         assert_eq!(first.generation, far + 1);
-        assert_eq!(second.generation, far + 2);
+        assert_eq!(second.generation, far + 3);
     }
 
     #[test]

@@ -40,11 +40,6 @@ pub(crate) struct Announced<W> {
     pub(crate) woken: Vec<W>,
 }
 
-/// True if `one` is a later version of a name than `other`.
-pub(crate) fn is_later(one: &PublishedFile, other: &PublishedFile) -> bool {
-    (one.generation, &one.node) > (other.generation, &other.node)
-}
-
 impl<W> Default for Table<W> {
     fn default() -> Self {
         Self {
@@ -60,7 +55,7 @@ impl<W> Table<W> {
     /// name.
     pub(crate) fn announce(&mut self, file: PublishedFile) -> Option<Announced<W>> {
         let before = self.files.get(&file.name);
-        if let Some(before) = before.filter(|before| !is_later(&file, before)) {
+        if let Some(before) = before.filter(|before| !file.is_later_than(before)) {
             return Some(Announced {
                 stands: before.clone(),
                 before: None,
@@ -171,7 +166,7 @@ mod tests {
             let mut latest: Option<PublishedFile> = None;
             for file in files {
                 let announced = table.announce(file.clone()).unwrap();
-                if latest.as_ref().is_none_or(|latest| is_later(&file, latest)) {
+                if latest.as_ref().is_none_or(|latest| file.is_later_than(latest)) {
                     prop_assert_eq!(&announced.before, &latest);
                     latest = Some(file);
                 } else {

@@ -1,16 +1,17 @@
 //! Asks owners for what is absent: one request for each owner, all in flight at once.
 
 use std::collections::{BTreeMap, HashMap};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use forebay_cache::{Cache, Claim, Delivered, Job};
-use forebay_dataset::{ErrorKind, REGION_BYTES, Region};
+use forebay_dataset::{ErrorKind, Placement, REGION_BYTES, Region};
 use forebay_transport::{Arrivals, Arrived, Ended, LinkState, Outcome};
 use forebay_wire::{Ask, BlockRun, MAX_RUNS};
 
-use super::{Asking, Owners, Peer};
+use super::{Asking, Owners, Peer, Peers};
 use crate::origins::OriginReads;
 use crate::stage::OpenDataset;
 
@@ -78,7 +79,7 @@ impl Owners {
     ) -> OriginReads {
         let mut fetch = self.begin(cache, open, jobs, deadline, other_path.is_some());
         while let Some(wake) = fetch.wake_at() {
-            let left = wake.saturating_duration_since(self.peers.clock.now());
+            let left = wake.saturating_duration_since(fetch.now());
             match (fetch.ends.1.recv_timeout(left), other_path) {
                 (Ok(ended), _) => fetch.ended(ended),
                 (Err(_), Some(other_path)) => fetch.begin_hedges(other_path),
@@ -98,10 +99,13 @@ impl Owners {
         deadline: Instant,
         hedges: bool,
     ) -> Fetch {
-        let began = self.peers.clock.now();
+        let peers = self.roster.now();
+        let began = peers.shared.clock.now();
         let left = deadline.saturating_duration_since(began);
+        let placement = peers.placement(open.dataset.index());
         let mut fetch = Fetch {
-            owners: self.clone(),
+            peers,
+            root: self.root.clone(),
             cache: cache.clone(),
             open: open.clone(),
             began,
@@ -111,14 +115,36 @@ impl Owners {
             asked: Vec::new(),
             landed_bytes: Arc::default(),
         };
-        let wants = self.wants(open, jobs, fetch.until);
-        fetch.ask(wants);
+        // Without a placement all of it is the origin's.
+        if let Some(placement) = placement {
+            let wants = fetch.wants(&placement, jobs);
+            fetch.ask(wants);
+        }
         fetch
     }
+}
 
+/// One request of a client, at work. It waits for nothing: who drives it does.
+pub(crate) struct Fetch {
+    /// The members when it began.
+    peers: Arc<Peers>,
+    root: PathBuf,
+    cache: Arc<Cache>,
+    open: OpenDataset,
+    began: Instant,
+    until: Instant,
+    /// Whether what is late is begun on another path too.
+    hedges: bool,
+    pub(crate) ends: (mpsc::Sender<Ended>, mpsc::Receiver<Ended>),
+    asked: Vec<Asked>,
+    landed_bytes: Arc<AtomicU64>,
+}
+
+impl Fetch {
     /// The jobs that are another's first of all, cut where owners change.
-    fn wants(&self, open: &OpenDataset, jobs: &[Job], until: Instant) -> Vec<Want> {
-        let region_blocks = REGION_BYTES / u64::from(open.dataset.index().block_size().bytes());
+    fn wants(&self, placement: &Placement, jobs: &[Job]) -> Vec<Want> {
+        let block_size = self.open.dataset.index().block_size();
+        let region_blocks = REGION_BYTES / u64::from(block_size.bytes());
         let mut orders: HashMap<Region, Vec<usize>> = HashMap::new();
         let mut wants = Vec::new();
         for job in jobs {
@@ -131,7 +157,7 @@ impl Owners {
                     shard: job.shard,
                     number,
                 };
-                let order = (orders.entry(region)).or_insert_with(|| self.order(region, until));
+                let order = (orders.entry(region)).or_insert_with(|| self.order(placement, region));
                 if !order.is_empty() {
                     wants.push(Want {
                         job: Job {
@@ -148,47 +174,31 @@ impl Owners {
     }
 
     /// Members before this node in the region's order that can be asked, the last first.
-    fn order(&self, region: Region, until: Instant) -> Vec<usize> {
+    fn order(&self, placement: &Placement, region: Region) -> Vec<usize> {
         let me = self.peers.plan.me;
-        let before_me = (self.placement.order(region).into_iter()).take_while(|each| *each != me);
+        let before_me = (placement.order(region).into_iter()).take_while(|each| *each != me);
         let mut order: Vec<usize> = before_me
-            .filter(|member| self.is_reached(*member, until))
+            .filter(|member| self.is_reached(*member))
             .take(TRIES)
             .collect();
         order.reverse();
         order
     }
 
-    fn is_reached(&self, member: usize, until: Instant) -> bool {
+    fn is_reached(&self, member: usize) -> bool {
         let Some(peer) = self.peers.peer(member) else {
             return false;
         };
         match peer.way.state() {
             LinkState::Up => true,
             LinkState::Connecting => {
-                let first = self.peers.clock.now() + FIRST_REACH;
-                peer.way.wait_for_first(first.min(until))
+                let first = self.now() + FIRST_REACH;
+                peer.way.wait_for_first(first.min(self.until))
             }
             LinkState::Down { .. } => false,
         }
     }
-}
 
-/// One request of a client, at work. It waits for nothing: who drives it does.
-pub(crate) struct Fetch {
-    owners: Owners,
-    cache: Arc<Cache>,
-    open: OpenDataset,
-    began: Instant,
-    until: Instant,
-    /// Whether what is late is begun on another path too.
-    hedges: bool,
-    pub(crate) ends: (mpsc::Sender<Ended>, mpsc::Receiver<Ended>),
-    asked: Vec<Asked>,
-    landed_bytes: Arc<AtomicU64>,
-}
-
-impl Fetch {
     /// When to look for late asks; `None` once there is nothing to wait for, or no time left.
     pub(crate) fn wake_at(&self) -> Option<Instant> {
         if self.asked.is_empty() || self.now() >= self.until {
@@ -212,7 +222,7 @@ impl Fetch {
     }
 
     fn now(&self) -> Instant {
-        self.owners.peers.clock.now()
+        self.peers.shared.clock.now()
     }
 
     /// Asks the next member of each want.
@@ -220,7 +230,7 @@ impl Fetch {
         let generation = self.open.dataset.index().generation();
         let mut by_member: BTreeMap<usize, Vec<Want>> = BTreeMap::new();
         for mut want in wants {
-            let is_refused = |member: &usize| self.owners.peers.is_refused(*member, generation);
+            let is_refused = |member: &usize| self.peers.is_refused(*member, generation);
             let next = std::iter::from_fn(|| want.order.pop()).find(|member| !is_refused(member));
             if let Some(member) = next {
                 by_member.entry(member).or_default().push(want);
@@ -236,7 +246,7 @@ impl Fetch {
     }
 
     fn ask_member(&mut self, member: usize, wants: Vec<Want>) {
-        let peers = self.owners.peers.clone();
+        let peers = self.peers.clone();
         let Some(peer) = peers.peer(member) else {
             return;
         };
@@ -313,7 +323,7 @@ impl Fetch {
     }
 
     fn late_at(&self, asked: &Asked) -> Option<Instant> {
-        let peer = self.owners.peers.peer(asked.member)?;
+        let peer = self.peers.peer(asked.member)?;
         Some(asked.since + peer.pace.late_after()?)
     }
 
@@ -338,7 +348,7 @@ impl Fetch {
             return;
         };
         let asked = self.asked.swap_remove(at);
-        let peers = self.owners.peers.clone();
+        let peers = self.peers.clone();
         let Some(peer) = peers.peer(asked.member) else {
             return;
         };
@@ -361,7 +371,7 @@ impl Fetch {
                     self.have_opened(peer, asked);
                 } else {
                     let generation = self.open.dataset.index().generation();
-                    self.owners.peers.refuse(asked.member, generation);
+                    self.peers.refuse(asked.member, generation);
                     self.ask(asked.wants);
                 }
             }
@@ -379,7 +389,7 @@ impl Fetch {
             id,
             generation: index.generation(),
             index: index.path().display().to_string(),
-            root: Some(self.owners.root.display().to_string()),
+            root: Some(self.root.display().to_string()),
         };
         match peer.way.call(Box::new(open), None, &self.ends.0) {
             Some(call) => self.note(peer, asked.member, asked.wants, call, true),

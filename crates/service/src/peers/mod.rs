@@ -8,6 +8,7 @@
 //! in a ring.
 
 mod fetch;
+mod roster;
 mod serve;
 mod status;
 mod wanted;
@@ -17,14 +18,13 @@ use std::collections::HashMap;
 use std::fmt;
 use std::io;
 use std::path::PathBuf;
-use std::sync::atomic::AtomicU64;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::{Duration, Instant};
 
-use forebay_cache::Ownership;
 use forebay_dataset::{Member, Placement, Region, ShardIndex, hash_of_members};
 use forebay_origin::IndexFile;
-use forebay_transport::{Arrivals, Caller, CallerPlan, Ended, Fabric, LinkState, Secret};
+use forebay_transport::{Arrivals, Ended, Fabric, LinkState, Secret};
 use forebay_wire::{Ask, Hello};
 
 use crate::clock::Clock;
@@ -35,6 +35,7 @@ use crate::stage::OpenDataset;
 #[cfg(test)]
 pub(crate) use fetch::Fetch;
 pub(crate) use fetch::OtherPath;
+pub(crate) use roster::Roster;
 pub(crate) use serve::{Serving, later as answer_later};
 #[cfg(test)]
 pub(crate) use wanted::{AnswerTo, Wanted};
@@ -45,90 +46,113 @@ const MOST_SERVED: usize = 1024;
 /// How long a member that would not open a data set is not asked for it again.
 const REFUSED: Duration = Duration::from_secs(1);
 
-/// The other nodes, as one process sees them.
+/// Number of the next list of members, and of the next member of one.
+static NEXT: AtomicU64 = AtomicU64::new(1);
+
+/// The other nodes of one list of members, as one process sees them.
 pub(crate) struct Peers {
     plan: PeersPlan,
+    shared: Arc<Shared>,
+    /// Tells this list from others.
+    number: u64,
+    /// By member; `None` for this node itself.
+    peers: Vec<Option<Arc<Peer>>>,
+    placements: Mutex<HashMap<u128, Arc<Placement>>>,
+    refused: Mutex<HashMap<(usize, u128), Instant>>,
+}
+
+/// What is the same whoever the members are.
+struct Shared {
     secret: Secret,
     clock: Clock,
     /// What lends blocks, and reads those of members; why there is none, where one was to be.
     fabric: Result<Arc<Fabric>, Option<String>>,
-    /// By member; `None` for this node itself.
-    peers: Vec<Option<Peer>>,
-    placements: Mutex<HashMap<u128, Arc<Placement>>>,
     served: Mutex<HashMap<u128, OpenDataset>>,
-    refused: Mutex<HashMap<(usize, u128), Instant>>,
+}
+
+impl Shared {
+    fn new(secret: Secret, clock: Clock, fabric: Result<Arc<Fabric>, Option<String>>) -> Self {
+        Self {
+            secret,
+            clock,
+            fabric,
+            served: Mutex::default(),
+        }
+    }
 }
 
 struct Peer {
     way: Box<dyn Way>,
+    /// Tells it from a member of the same name that was there before.
+    number: u64,
     /// How long its answers take.
     pace: Pace,
     asks: AtomicU64,
     lost: AtomicU64,
 }
 
-/// One data set and its owners.
-#[derive(Clone)]
-pub(crate) struct Owners {
-    peers: Arc<Peers>,
-    placement: Arc<Placement>,
-    root: PathBuf,
-}
-
-impl Peers {
-    /// Reads the secret, opens the fabric and begins to dial all members.
-    pub(crate) fn start(plan: PeersPlan) -> io::Result<Arc<Self>> {
-        let secret = secret(&plan)?;
-        let fabric = open_fabric(&plan)?;
-        let start = |(member, name): (usize, &str)| {
-            if member == plan.me {
-                return Ok(None);
-            }
-            let hello = hello(&plan, name);
-            let caller = Caller::start(CallerPlan {
-                address: name.to_owned(),
-                hello,
-                secret: secret.clone(),
-                socket: plan.socket,
-                silence: plan.silence,
-                fabric: fabric.as_ref().ok().cloned(),
-            })?;
-            Ok(Some(Box::new(caller) as Box<dyn Way>))
-        };
-        let names = plan.members.iter().map(|member| member.name.as_str());
-        let ways = names.enumerate().map(start).collect::<io::Result<_>>()?;
-        Ok(Self::over(plan, secret, fabric, ways, Clock::default()))
-    }
-
-    /// Members that are reached in these ways; `None` for this node itself.
-    pub(crate) fn over(
-        plan: PeersPlan,
-        secret: Secret,
-        fabric: Result<Arc<Fabric>, Option<String>>,
-        ways: Vec<Option<Box<dyn Way>>>,
-        clock: Clock,
-    ) -> Arc<Self> {
-        let peer = |way| Peer {
+impl Peer {
+    fn new(way: Box<dyn Way>) -> Self {
+        Self {
             way,
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
             pace: Pace::default(),
             asks: AtomicU64::new(0),
             lost: AtomicU64::new(0),
+        }
+    }
+}
+
+/// One data set that has owners, whoever they are at the time.
+#[derive(Clone, Debug)]
+pub(crate) struct Owners {
+    roster: Arc<Roster>,
+    root: PathBuf,
+}
+
+impl Owners {
+    /// The owners of a data set's regions. `None` if it cannot be placed: then every node reads it
+    /// all for itself.
+    pub(crate) fn of(roster: &Arc<Roster>, index: &IndexFile, root: PathBuf) -> Option<Self> {
+        roster.now().placement(index)?;
+        let roster = roster.clone();
+        Some(Self { roster, root })
+    }
+}
+
+impl Peers {
+    /// The members of a plan. Those that `before` has too keep the ways that they have there.
+    fn new(
+        plan: PeersPlan,
+        shared: Arc<Shared>,
+        before: Option<&Self>,
+        dial: &roster::Dial,
+    ) -> io::Result<Self> {
+        let peer = |(member, name): (usize, &str)| {
+            if member == plan.me {
+                return Ok(None);
+            }
+            let known = before.and_then(|before| before.peers[before.member(name)?].clone());
+            match known {
+                Some(known) => Ok(Some(known)),
+                None => Ok(Some(Arc::new(Peer::new(dial(&plan, name)?)))),
+            }
         };
-        Arc::new(Self {
+        let names = plan.members.iter().map(|member| member.name.as_str());
+        let peers = names.enumerate().map(peer).collect::<io::Result<_>>()?;
+        Ok(Self {
+            peers,
             plan,
-            secret,
-            clock,
-            fabric,
-            peers: ways.into_iter().map(|way| way.map(peer)).collect(),
+            shared,
+            number: NEXT.fetch_add(1, Ordering::Relaxed),
             placements: Mutex::default(),
-            served: Mutex::default(),
             refused: Mutex::default(),
         })
     }
 
     /// What lends blocks over a fabric, where there is one.
     pub(crate) fn fabric(&self) -> Option<&Arc<Fabric>> {
-        self.fabric.as_ref().ok()
+        self.shared.fabric.as_ref().ok()
     }
 
     /// Ends what goes over the fabric, so that nothing of it is left on this machine.
@@ -152,31 +176,21 @@ impl Peers {
         }
     }
 
-    /// Why one that dials may not come, if it may not.
+    /// Why one that dials may not come, if it may not. Where members come and go, one that is not
+    /// known yet may.
     pub(crate) fn admits(&self, hello: &Hello) -> Result<(), String> {
         let plan = &self.plan;
         if hello.to != plan.name() {
             let me = plan.name();
             return Err(format!("this is member `{me}`, not `{}`", hello.to));
         }
-        if self.member(&hello.from).is_none() {
+        if self.member(&hello.from).is_none() && !plan.follows {
             return Err(format!("`{}` is no member of this job", hello.from));
         }
-        if hello.members != hash_of_members(&plan.members) {
+        if hello.members != members_hash(plan) {
             return Err("the list of members is another one here".to_owned());
         }
         Ok(())
-    }
-
-    /// The owners of a data set's regions. `None` if it cannot be placed: then every node reads it
-    /// all for itself.
-    pub(crate) fn owners(self: &Arc<Self>, index: &IndexFile, root: PathBuf) -> Option<Owners> {
-        let placement = self.placement(index)?;
-        Some(Owners {
-            peers: self.clone(),
-            placement,
-            root,
-        })
     }
 
     fn placement(&self, index: &IndexFile) -> Option<Arc<Placement>> {
@@ -195,7 +209,7 @@ impl Peers {
     /// Lets members have what a client has opened here.
     pub(crate) fn offer(&self, open: &OpenDataset) {
         let generation = open.dataset.index().generation();
-        let mut served = lock(&self.served);
+        let mut served = lock(&self.shared.served);
         if served.len() < MOST_SERVED {
             // Whoever is asked reads the origin and asks nobody.
             let alone = OpenDataset {
@@ -207,11 +221,11 @@ impl Peers {
     }
 
     fn offered(&self, generation: u128) -> Option<OpenDataset> {
-        lock(&self.served).get(&generation).cloned()
+        lock(&self.shared.served).get(&generation).cloned()
     }
 
     fn peer(&self, member: usize) -> Option<&Peer> {
-        self.peers.get(member)?.as_ref()
+        self.peers.get(member)?.as_deref()
     }
 
     fn is_refused(&self, member: usize, generation: u128) -> bool {
@@ -222,16 +236,16 @@ impl Peers {
     fn refuse(&self, member: usize, generation: u128) {
         let mut refused = lock(&self.refused);
         refused.retain(|_, since| self.is_fresh(*since));
-        refused.insert((member, generation), self.clock.now());
+        refused.insert((member, generation), self.shared.clock.now());
     }
 
     fn is_fresh(&self, refused: Instant) -> bool {
-        self.clock.now().saturating_duration_since(refused) < REFUSED
+        self.shared.clock.now().saturating_duration_since(refused) < REFUSED
     }
 
     /// A number that tells this job from others.
     pub(crate) fn job(&self) -> u64 {
-        self.secret.job()
+        self.shared.secret.job()
     }
 
     /// Name of this node.
@@ -273,9 +287,23 @@ impl Peers {
         peer.is_some_and(|peer| peer.way.state() == LinkState::Up)
     }
 
-    /// How often the link to a member came up.
-    pub(crate) fn links(&self, member: usize) -> u64 {
-        self.peer(member).map_or(0, |peer| peer.way.links())
+    /// Tells the link to a member from all that were or will be there; 0 where there is none yet.
+    pub(crate) fn link(&self, member: usize) -> u64 {
+        let of = |peer: &Peer| match peer.way.links() {
+            0 => 0,
+            links => (peer.number << 32) | (links & 0xFFFF_FFFF),
+        };
+        self.peer(member).map_or(0, of)
+    }
+
+    /// True where members come and go.
+    pub(crate) fn follows(&self) -> bool {
+        self.plan.follows
+    }
+
+    /// Tells this list of members from others.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
     }
 
     /// Waits for a member that is just being dialled for the first time.
@@ -292,7 +320,7 @@ impl Peers {
     }
 }
 
-impl Ownership for Peers {
+impl Peers {
     fn owns(&self, generation: u128, region: Region) -> bool {
         let placement = lock(&self.placements).get(&generation).cloned();
         // What cannot be placed is nobody else's.
@@ -313,8 +341,14 @@ fn hello(plan: &PeersPlan, to: &str) -> Hello {
     Hello {
         from: plan.name().to_owned(),
         to: to.to_owned(),
-        members: hash_of_members(&plan.members),
+        members: members_hash(plan),
     }
+}
+
+/// What members with another list are told by. Where lists change they differ for a while, which
+/// costs a second read of the origin and no more: who is asked asks nobody.
+fn members_hash(plan: &PeersPlan) -> u64 {
+    hash_of_members(if plan.follows { &[] } else { &plan.members })
 }
 
 /// The fabric that the plan names. Where it may be left out, why it is.

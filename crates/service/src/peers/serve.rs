@@ -11,7 +11,7 @@ use forebay_transport::{LinkError, LinkReader, LinkWriter, Listening, Loans, acc
 use forebay_wire::{Answer, Ask};
 
 use super::wanted::Wanted;
-use super::{Peers, lock};
+use super::{Peers, Roster, lock};
 use crate::daemon::Node;
 use crate::link::{Refusal, open_dataset};
 use crate::names::answer_member;
@@ -25,6 +25,8 @@ const PROOF: Duration = Duration::from_secs(3);
 const IDLE: Duration = Duration::from_secs(60);
 /// Links of one member, at most: its last one may not have been noticed to be gone.
 const LINKS_A_MEMBER: usize = 4;
+/// Where members come and go: more may come at one time than are known yet.
+const MANY: usize = 64;
 /// Longest time for which a request may wait, whatever it asks for.
 const LONGEST_WAIT: Duration = Duration::from_secs(600);
 
@@ -48,18 +50,19 @@ impl Serving {
     }
 
     /// Listens for members, on a thread of its own, until it is told to stop.
-    pub(crate) fn listen(node: &Arc<Node>, peers: &Arc<Peers>) -> io::Result<()> {
+    pub(crate) fn listen(node: &Arc<Node>, roster: &Arc<Roster>) -> io::Result<()> {
+        let peers = roster.now();
         let name = peers.plan.name();
         let listening = Listening::on(name).map_err(|error| {
             io::Error::new(error.kind(), format!("cannot listen on `{name}`: {error}"))
         })?;
-        let (node, peers) = (node.clone(), peers.clone());
+        let (node, roster) = (node.clone(), roster.clone());
         std::thread::Builder::new()
             .name("members".into())
             .spawn(move || {
                 while !node.serving.stopping.load(Ordering::Acquire) {
                     match listening.next(Duration::from_millis(100)) {
-                        Ok(Some(stream)) => admit(&node, &peers, stream),
+                        Ok(Some(stream)) => admit(&node, &roster, stream),
                         Ok(None) => {}
                         // Out of descriptors or memory: those connected go on.
                         Err(_) => std::thread::sleep(Duration::from_millis(10)),
@@ -102,51 +105,60 @@ impl Drop for Place {
 }
 
 /// Starts a link, or closes it at once: who is not answered goes another way.
-fn admit(node: &Arc<Node>, peers: &Arc<Peers>, stream: std::net::TcpStream) {
-    let most = peers.plan.members.len() * LINKS_A_MEMBER;
+fn admit(node: &Arc<Node>, roster: &Arc<Roster>, stream: std::net::TcpStream) {
+    let peers = roster.now();
+    let least = if peers.plan.follows { MANY } else { 0 };
+    let most = peers.members().len().max(least) * LINKS_A_MEMBER;
     if node.serving.links.fetch_add(1, Ordering::Relaxed) >= most {
         node.serving.links.fetch_sub(1, Ordering::Relaxed);
         return;
     }
     let place = Place(node.clone());
-    let peers = peers.clone();
+    let roster = roster.clone();
     // One that cannot be started closes the link.
     let _ = std::thread::Builder::new()
         .name("member".into())
         .stack_size(512 << 10)
         .spawn(move || {
             // Whatever ended it, the member has its own way on.
-            let _ = serve_member(&place.0, &peers, stream);
+            let _ = serve_member(&place.0, &roster, stream);
         });
 }
 
 fn serve_member(
     node: &Arc<Node>,
-    peers: &Arc<Peers>,
+    roster: &Arc<Roster>,
     stream: std::net::TcpStream,
 ) -> Result<(), LinkError> {
+    let peers = roster.now();
     let plan = &peers.plan;
     let proved = accept(
         stream,
-        &peers.secret,
+        &peers.shared.secret,
         plan.socket,
         plan.silence,
         PROOF,
-        |hello| peers.admits(hello),
+        |hello| roster.now().admits(hello),
     )?;
-    let (_, mut reader, writer) = proved;
+    let (hello, mut reader, writer) = proved;
+    if peers.member(&hello.from).is_none() {
+        roster.stir();
+    }
     let writer = Arc::new(writer);
     node.serving.add(&writer);
-    // Whatever ends the link gives back all that was lent over it.
-    let loans = peers.fabric().cloned().map(Loans::new).map(Arc::new);
-    let served = answer_all(node, peers, &mut reader, &writer, loans.as_ref());
+    // Whatever ends the link gives back all that was lent over it. What goes over a fabric is not
+    // encrypted.
+    let fabric = peers.fabric().filter(|_| !writer.is_encrypted());
+    let loans = fabric.cloned().map(Loans::new).map(Arc::new);
+    drop(peers);
+    let served = answer_all(node, roster, &mut reader, &writer, loans.as_ref());
     writer.close();
     served
 }
 
 fn answer_all(
     node: &Arc<Node>,
-    peers: &Arc<Peers>,
+    roster: &Arc<Roster>,
     reader: &mut LinkReader,
     writer: &Arc<LinkWriter>,
     loans: Option<&Arc<Loans>>,
@@ -178,7 +190,7 @@ fn answer_all(
                 generation,
                 index,
                 root,
-            } => answer_open(node, peers, writer, id, (generation, index, root))?,
+            } => answer_open(node, &roster.now(), writer, id, (generation, index, root))?,
             Ask::Fetch {
                 id,
                 generation,
@@ -188,7 +200,7 @@ fn answer_all(
             } => {
                 let wait = Duration::from_millis(deadline_ms.into()).min(LONGEST_WAIT);
                 let deadline = Instant::now() + wait;
-                match Wanted::check(peers, generation, runs) {
+                match Wanted::check(&roster.now(), generation, runs) {
                     Ok(wanted) => {
                         let loans = loans.filter(|_| may_lend);
                         answer_fetch(node, writer, loans, id, wanted, deadline)?;

@@ -1,5 +1,6 @@
 //! What `forebay status` tells of the other nodes. `docs/METRICS.md` describes it.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use forebay_transport::LinkState;
@@ -10,7 +11,7 @@ use super::{Peer, Peers};
 impl Peers {
     /// How it stands with each member.
     pub(crate) fn status(&self) -> Value {
-        let of = |(member, peer): (usize, &Option<Peer>)| {
+        let of = |(member, peer): (usize, &Option<Arc<Peer>>)| {
             let name = &self.plan.members[member].name;
             let Some(peer) = peer else {
                 return json!({ "name": name, "state": "this node" });
@@ -42,7 +43,7 @@ impl Peers {
 
     /// What blocks go over beside TCP.
     pub(crate) fn fabric_status(&self) -> Value {
-        match &self.fabric {
+        match &self.shared.fabric {
             Ok(fabric) => json!({
                 "provider": fabric.provider(),
                 "requested_class": fabric.requested_class().map(|class| class.to_string()),

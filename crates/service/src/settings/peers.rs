@@ -16,8 +16,12 @@ pub struct PeersPlan {
     pub members: Vec<Member>,
     /// Which of them this node is.
     pub me: usize,
+    /// Whether members come and go while the daemon runs: then their lists may differ for a while.
+    pub follows: bool,
     /// File with the job's secret; `None` if `FOREBAY_SECRET` has it.
     pub secret_file: Option<PathBuf>,
+    /// Where names of published files are kept; `None` if the members do it.
+    pub names: Option<String>,
     /// Folders in which members may have data sets opened; what a client of this node has open is
     /// served in any case.
     pub exports: Vec<PathBuf>,
@@ -34,6 +38,22 @@ impl PeersPlan {
     pub fn name(&self) -> &str {
         &self.members[self.me].name
     }
+
+    /// The same with other members, to which this node belongs in any case.
+    pub(crate) fn with_members(&self, mut members: Vec<Member>) -> Self {
+        members.sort_by(|a, b| a.name.cmp(&b.name));
+        members.dedup_by(|a, b| a.name == b.name);
+        let me = members.iter().position(|each| each.name == self.name());
+        let me = me.unwrap_or_else(|| {
+            members.push(self.members[self.me].clone());
+            members.len() - 1
+        });
+        Self {
+            members,
+            me,
+            ..self.clone()
+        }
+    }
 }
 
 impl Rules {
@@ -49,6 +69,9 @@ impl Rules {
         let Some(members) = &settings.members else {
             self.check(settings.listen.is_none(), || {
                 "`listen` needs `members`: name all daemons of the job".to_owned()
+            });
+            self.check(settings.names.is_none(), || {
+                "`names` needs `members`: a node alone keeps its own".to_owned()
             });
             return None;
         };
@@ -70,28 +93,25 @@ impl Rules {
         Some(PeersPlan {
             me: me?,
             members,
+            follows: false,
             secret_file: settings.secret_file.clone(),
+            names: settings.names.clone(),
             exports,
-            socket: SocketPlan { dscp: class },
+            socket: SocketPlan {
+                dscp: class,
+                encrypts: settings.encrypt_links.unwrap_or(false),
+            },
             silence: Duration::from_millis(silence as u64),
             transport,
         })
     }
 
-    /// `HOST:PORT`, or `HOST:PORT*WEIGHT`.
     fn member(&mut self, text: &str) -> Option<Member> {
-        let (name, weight) = text.split_once('*').unwrap_or((text, "1"));
-        let port = name.rsplit_once(':').filter(|(host, _)| !host.is_empty());
-        let is_address =
-            port.is_some_and(|(_, port)| port.parse::<u16>().is_ok_and(|port| port > 0));
-        let weight = weight.parse::<NonZeroU32>().ok();
-        self.check(is_address && weight.is_some(), || {
+        let member = parse_member(text);
+        self.check(member.is_some(), || {
             format!("`members` must be `HOST:PORT` or `HOST:PORT*WEIGHT` each: `{text}`")
         });
-        Some(Member {
-            name: name.to_owned(),
-            weight: weight.filter(|_| is_address)?,
-        })
+        member
     }
 
     fn exports(&mut self, text: Option<&str>) -> Vec<PathBuf> {
@@ -107,6 +127,17 @@ impl Rules {
         }
         folders
     }
+}
+
+/// `HOST:PORT`, or `HOST:PORT*WEIGHT`.
+pub(crate) fn parse_member(text: &str) -> Option<Member> {
+    let (name, weight) = text.split_once('*').unwrap_or((text, "1"));
+    let (_, port) = name.rsplit_once(':').filter(|(host, _)| !host.is_empty())?;
+    port.parse::<u16>().ok().filter(|port| *port > 0)?;
+    Some(Member {
+        name: name.to_owned(),
+        weight: weight.parse::<NonZeroU32>().ok()?,
+    })
 }
 
 #[cfg(test)]
@@ -133,6 +164,30 @@ mod tests {
         assert_eq!(resolve("").unwrap().peers, None);
         let plan = resolve("members = 'a:1'\nlisten = 'a:1'\nidle_exit_seconds = 5").unwrap();
         assert_eq!(plan.idle_exit, Some(Duration::from_secs(5)));
+    }
+
+    #[test]
+    fn this_node_is_among_whatever_members_come() {
+        let plan = resolve("members = 'b:1*2'\nlisten = 'b:1'").unwrap();
+        let before = plan.peers.unwrap();
+        let of = |names: &[&str]| {
+            let members = names.iter().map(|name| Member::new(*name)).collect();
+            let plan = before.with_members(members);
+            let names = plan.members.iter().map(|member| member.name.clone());
+            (names.collect::<Vec<_>>(), plan.name().to_owned())
+        };
+        let here = |names: &[&str]| {
+            (
+                names.iter().map(|n| (*n).to_owned()).collect(),
+                "b:1".into(),
+            )
+        };
+        assert_eq!(
+            of(&["c:1", "b:1", "a:1", "c:1"]),
+            here(&["a:1", "b:1", "c:1"])
+        );
+        assert_eq!(of(&["c:1"]), here(&["c:1", "b:1"]));
+        assert_eq!(of(&[]), here(&["b:1"]));
     }
 
     #[test]

@@ -1,3 +1,5 @@
+use forebay_cache::Policy;
+
 use super::*;
 
 fn resolve(layers: &[(Source, ServeSettings)]) -> Result<ServePlan, PlanError> {
@@ -62,27 +64,16 @@ fn without_a_word_the_cache_takes_what_is_free_but_a_twentieth() {
 }
 
 #[test]
-fn a_variable_that_is_no_number_is_refused_by_name() {
-    let error =
-        ServeSettings::from_env(|name| (name == "FOREBAY_MAX_LINKS").then(|| "many".into()));
+fn a_variable_of_another_kind_is_refused_by_name() {
+    let error = ServeSettings::from_env(|name| {
+        let names = ["FOREBAY_MAX_LINKS", "FOREBAY_ENCRYPT_LINKS"];
+        names.contains(&name).then(|| "many".into())
+    });
     assert_eq!(
         error.unwrap_err().0,
-        ["`FOREBAY_MAX_LINKS` must be a number: `many`"]
+        [
+            "`FOREBAY_MAX_LINKS` must be a number: `many`",
+            "`FOREBAY_ENCRYPT_LINKS` must be `true` or `false`: `many`"
+        ]
     );
-}
-
-#[test]
-fn sizes_have_units_and_do_not_overflow() {
-    for (text, bytes) in [
-        ("0", 0),
-        ("12", 12),
-        ("5 GiB", 5 << 30),
-        ("7kb", 7000),
-        (" 1T ", 1 << 40),
-    ] {
-        assert_eq!(parse_bytes(text), Some(bytes), "{text}");
-    }
-    for text in ["", "GiB", "-1", "1.5 GB", "1 XB", "99999999999 TiB"] {
-        assert_eq!(parse_bytes(text), None, "{text}");
-    }
 }

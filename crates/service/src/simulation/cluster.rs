@@ -7,9 +7,11 @@ use std::time::{Duration, Instant};
 use forebay_cache::jobs;
 use forebay_dataset::{BlockSize, ByteRange, ShardIndex};
 
+use super::event::Event;
 use super::faults::{Fault, Plan, arrange};
-use super::net::{Event, Shared, lock};
-use super::node::{BLOCK, BLOCKS, Daemon, FILES, spoil_block};
+use super::net::{Shared, lock};
+use super::node::{BLOCK, BLOCKS, Daemon, FILES, members, spoil_block};
+use super::outcome::Outcome;
 use super::requests::Op;
 use crate::clock::Clock;
 
@@ -17,38 +19,6 @@ use crate::clock::Clock;
 pub(super) const GRACE: Duration = Duration::from_secs(5);
 /// More than any seed needs.
 const MOST_EVENTS: u64 = 200_000;
-
-/// What a seed came to.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Outcome {
-    pub(super) from_members: u64,
-    pub(super) from_origin: u64,
-    pub(super) hedges: u64,
-    pub(super) crashes: u64,
-    pub(super) given_up: u64,
-    pub(super) recovered: u64,
-    pub(super) corrupt: u64,
-    pub(super) refused_links: u64,
-    pub(super) failed_requests: u64,
-    pub(super) events: u64,
-    /// Of all that happened and when.
-    trace: u64,
-}
-
-impl Outcome {
-    pub(super) fn add(&mut self, other: &Self) {
-        self.from_members += other.from_members;
-        self.from_origin += other.from_origin;
-        self.hedges += other.hedges;
-        self.crashes += other.crashes;
-        self.given_up += other.given_up;
-        self.recovered += other.recovered;
-        self.corrupt += other.corrupt;
-        self.refused_links += other.refused_links;
-        self.failed_requests += other.failed_requests;
-        self.events += other.events;
-    }
-}
 
 pub(super) struct Node {
     pub(super) folder: tempfile::TempDir,
@@ -163,15 +133,15 @@ impl Cluster {
             self.note(&format!("{fault:?}"));
             return self.fault(fault);
         }
-        let at = subject(&event);
+        let at = event.subject();
         let node = &mut self.nodes[at];
         if node.frozen {
             node.held_up.push(event);
             return;
         }
-        self.to_come -= begins(&event);
+        self.to_come -= event.begins();
         // What an earlier run of the daemon had begun is nobody's.
-        let is_of_this_run = run_of(&event).is_none_or(|run| run == node.run);
+        let is_of_this_run = event.run().is_none_or(|run| run == node.run);
         if node.daemon.is_some() && is_of_this_run {
             self.go_on(event);
         }
@@ -218,6 +188,7 @@ impl Cluster {
                 ..
             } => self.hedge(node, &jobs, ask, &done),
             Event::Begin { node } => self.begin(node),
+            Event::Roll { node } => self.looks(node),
             Event::Stage { node, op, .. } => self.stage(node, op),
             // It is enough that time has passed.
             Event::Wake { .. } | Event::Fault(_) => {}
@@ -238,21 +209,47 @@ impl Cluster {
     fn start(&mut self, node: usize) {
         let each = &mut self.nodes[node];
         each.run += 1;
-        let (folder, members) = (each.folder.path(), &each.members);
         let daemon = Daemon::start(
-            folder,
+            each.folder.path(),
             node,
-            members,
+            &each.members,
+            self.plan.follows,
             &self.clock,
             &self.net,
             each.knows_data,
         );
         if self.plan.knows_pace {
-            daemon.peers.know_pace(Duration::from_millis(3));
+            daemon.roster.now().know_pace(Duration::from_millis(3));
         }
         each.daemon = Some(daemon);
-        for to in members.iter().filter(|to| **to != node) {
-            lock(&self.net).start(node, *to);
+    }
+
+    /// Others are there now: where nodes follow that, each finds it out in its own time.
+    fn tell_of_others(&self) {
+        if self.plan.follows {
+            let mut net = lock(&self.net);
+            for node in 0..self.plan.nodes {
+                let time = Duration::from_millis(net.random.below(4000));
+                net.after(time, Event::Roll { node });
+            }
+        }
+    }
+
+    fn there(&self) -> Vec<usize> {
+        let there = |each: &usize| self.nodes[*each].daemon.is_some();
+        (0..self.plan.nodes).filter(there).collect()
+    }
+
+    /// A node looks who is there.
+    fn looks(&mut self, node: usize) {
+        let there = self.there();
+        let changed = self
+            .daemon(node)
+            .roster
+            .change(members(there.iter().copied()));
+        if changed.expect("ways can be had") {
+            self.outcome.changes += 1;
+            self.note(&format!("{node} knows of {there:?}"));
         }
     }
 
@@ -287,7 +284,7 @@ impl Cluster {
         let each = &mut self.nodes[node];
         (each.frozen, each.crashed) = (false, crashes);
         let held_up = std::mem::take(&mut each.held_up);
-        self.to_come -= held_up.iter().map(begins).sum::<u64>();
+        self.to_come -= held_up.iter().map(Event::begins).sum::<u64>();
         let each = &mut self.nodes[node];
         // Its clients read the origin themselves.
         drop(std::mem::take(&mut each.ops));
@@ -298,6 +295,7 @@ impl Cluster {
         self.account(&daemon);
         drop(daemon);
         lock(&self.net).vanish(node);
+        self.tell_of_others();
     }
 
     fn restart(&mut self, node: usize, spoilt: bool) {
@@ -311,7 +309,13 @@ impl Cluster {
                 spoil_block(folder, generation, file, u64::from(file));
             }
         }
+        if self.plan.follows {
+            let mut members = self.there();
+            members.push(node);
+            self.nodes[node].members = members;
+        }
         self.start(node);
+        self.tell_of_others();
     }
 
     fn generation(&self) -> u128 {
@@ -399,34 +403,4 @@ impl Cluster {
 /// A folder on no disk, where there is such a place: thousands of caches are made.
 fn folder_in_memory() -> tempfile::TempDir {
     tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
-}
-
-/// Requests that begin with an event.
-fn begins(event: &Event) -> u64 {
-    u64::from(matches!(event, Event::Begin { .. }))
-}
-
-/// The run of a daemon that had begun something.
-fn run_of(event: &Event) -> Option<u64> {
-    match event {
-        Event::Fill { run, .. } | Event::Hedge { run, .. } | Event::Stage { run, .. } => Some(*run),
-        _ => None,
-    }
-}
-
-/// The node that something happens to.
-fn subject(event: &Event) -> usize {
-    match event {
-        Event::Dial { from, .. }
-        | Event::Dialled { from, .. }
-        | Event::Look { from, .. }
-        | Event::Gone { from, .. } => *from,
-        Event::Ask { to, .. } | Event::Answer { to, .. } | Event::Pong { to, .. } => *to,
-        Event::Fill { node, .. }
-        | Event::Hedge { node, .. }
-        | Event::Begin { node }
-        | Event::Wake { node, .. }
-        | Event::Stage { node, .. } => *node,
-        Event::Fault(_) => 0,
-    }
 }

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use super::net::{Event, Net};
+use super::event::Event;
+use super::net::Net;
 use super::random::Random;
 
 /// One thing that happens to nodes.
@@ -36,6 +37,8 @@ pub(super) struct Plan {
     pub(super) nodes: usize,
     /// One whose list of members is another one.
     pub(super) stale: Option<usize>,
+    /// Whether nodes follow who is there.
+    pub(super) follows: bool,
     /// One whose reads of the origin are slow for what others ask of it.
     pub(super) slow: Option<usize>,
     /// Whether daemons know from before how long members take, and so begin late reads once more.
@@ -52,9 +55,11 @@ impl Plan {
                 .one_in(times)
                 .then(|| random.below(nodes as u64) as usize)
         };
+        let stale = one(random, 6);
         Self {
             nodes,
-            stale: one(random, 6),
+            stale,
+            follows: stale.is_none() && random.one_in(3),
             slow: one(random, 4),
             knows_pace: random.one_in(2),
             requests: random.within(6, 40),

@@ -11,7 +11,8 @@ use forebay_transport::{Arrived, Outcome as AskOutcome};
 use forebay_wire::{Answer, Ask, FrameHeader, HEADER_BYTES, peer_header};
 
 use super::cluster::Cluster;
-use super::net::{Event, lock};
+use super::event::Event;
+use super::net::lock;
 use super::node::name;
 use super::requests::origin_time;
 use crate::peers::{AnswerTo, Wanted};
@@ -61,12 +62,12 @@ impl Cluster {
         if lock(&self.net).up(from, to).is_some() {
             return;
         }
-        let hello = self.daemon(from).peers.hello(&name(to));
+        let hello = self.daemon(from).roster.now().hello(&name(to));
         let other = self.nodes.get(to).filter(|node| !node.frozen);
         let other = other.and_then(|node| node.daemon.as_ref());
         let mut net = lock(&self.net);
         let refusal = match other {
-            Some(other) if !net.is_cut(from, to) => other.peers.admits(&hello).err(),
+            Some(other) if !net.is_cut(from, to) => other.roster.now().admits(&hello).err(),
             _ => Some("nobody answers".to_owned()),
         };
         self.outcome.refused_links += u64::from(other.is_some() && refusal.is_some());
@@ -88,7 +89,7 @@ impl Cluster {
                 lock(&self.net).send(to, from, pong);
             }
             Ask::Open { id, .. } => {
-                daemon.peers.offer(&daemon.open);
+                daemon.roster.now().offer(&daemon.open);
                 answers.send(&Answer::Opened { id }.encode()).unwrap();
             }
             Ask::Fetch {
@@ -97,7 +98,7 @@ impl Cluster {
                 deadline_ms,
                 runs,
                 ..
-            } => match Wanted::check(&daemon.peers, generation, runs) {
+            } => match Wanted::check(&daemon.roster.now(), generation, runs) {
                 Err(refusal) => answers.send(&refusal.into_answer(id).encode()).unwrap(),
                 Ok(wanted) if wanted.is_resident(&daemon.cache) => {
                     wanted.send(&daemon.cache, &answers, None, id).unwrap();

@@ -8,14 +8,18 @@
 //! `FOREBAY_SIM_SEED=N` plays seed `N` alone and prints what happens.
 
 mod cluster;
+mod event;
 mod faults;
 mod members;
 mod net;
 mod node;
+mod outcome;
 mod random;
 mod requests;
+mod way;
 
-use cluster::{Cluster, Outcome};
+use cluster::Cluster;
+use outcome::Outcome;
 
 /// Seeds that every run of the tests plays; `make soak` plays more.
 const SEEDS: u64 = 2000;
@@ -52,7 +56,7 @@ fn play_all(seeds: std::ops::Range<u64>) {
     // What never happens is not tried.
     assert!(sum.from_members > 0 && sum.from_origin > 0, "{sum:?}");
     assert!(
-        sum.hedges > 0 && sum.crashes > 0 && sum.given_up > 0,
+        sum.hedges > 0 && sum.crashes > 0 && sum.given_up > 0 && sum.changes > 0,
         "{sum:?}"
     );
     assert!(

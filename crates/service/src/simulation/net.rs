@@ -4,13 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex, MutexGuard, mpsc};
 use std::time::{Duration, Instant};
 
-use forebay_cache::Job;
 use forebay_transport::{Arrivals, Ended, LinkState, Outcome, Patience};
 use forebay_wire::Ask;
 
+use super::event::Event;
 use super::random::Random;
 use crate::clock::Clock;
-use crate::peers::{Asking, Wanted, Way};
 
 /// A member that says nothing for so long is given up.
 pub(super) const SILENCE: Duration = Duration::from_millis(1500);
@@ -19,78 +18,23 @@ const LOOK: Duration = Duration::from_millis(375);
 /// How long a dial to one who does not answer takes.
 const DIAL: Duration = Duration::from_secs(3);
 
-/// What happens next.
-pub(super) enum Event {
-    /// `from` dials `to`.
-    Dial { from: usize, to: usize },
-    /// The dial came to an end.
-    Dialled { from: usize, to: usize },
-    /// An ask arrives at `to`.
-    Ask {
-        from: usize,
-        to: usize,
-        link: u64,
-        frame: Vec<u8>,
-    },
-    /// An answer of `from` arrives at `to`, which had asked.
-    Answer {
-        from: usize,
-        to: usize,
-        link: u64,
-        frame: Vec<u8>,
-        body: Vec<u8>,
-    },
-    /// A sign of life of `from` arrives at `to`.
-    Pong { from: usize, to: usize, link: u64 },
-    /// `from` looks at its link to `to`.
-    Look { from: usize, to: usize, link: u64 },
-    /// The other end of the link is gone.
-    Gone { from: usize, to: usize, link: u64 },
-    /// The origin has given what a member asked `node` for.
-    Fill {
-        node: usize,
-        run: u64,
-        to: usize,
-        link: u64,
-        id: u64,
-        wanted: Box<Wanted>,
-        until: Instant,
-    },
-    /// A read that was begun once more has ended.
-    Hedge {
-        node: usize,
-        run: u64,
-        jobs: Vec<Job>,
-        ask: u64,
-        done: mpsc::Sender<Ended>,
-    },
-    /// A client of the node asks for something.
-    Begin { node: usize },
-    /// A client's request is looked at.
-    Wake { node: usize },
-    /// The origin has given what a client's request lacked.
-    Stage { node: usize, run: u64, op: u64 },
-    /// Something fails, or comes back.
-    Fault(super::faults::Fault),
-}
-
-struct Waiter {
-    since: Instant,
-    arrivals: Option<Arc<dyn Arrivals>>,
-    done: mpsc::Sender<Ended>,
+pub(super) struct Waiter {
+    pub(super) since: Instant,
+    pub(super) arrivals: Option<Arc<dyn Arrivals>>,
+    pub(super) done: mpsc::Sender<Ended>,
 }
 
 /// One member's link to another.
-struct Link {
-    state: LinkState,
+pub(super) struct Link {
+    pub(super) state: LinkState,
     /// Tells the present link from earlier ones.
     number: u64,
-    ups: u64,
+    pub(super) ups: u64,
     since: Instant,
     heard: Instant,
     patience: Patience,
-    waiting: BTreeMap<u64, Waiter>,
-    looks: bool,
+    pub(super) waiting: BTreeMap<u64, Waiter>,
+    pub(super) looks: bool,
 }
 
 /// All links, and what is under way.
@@ -99,8 +43,8 @@ pub(super) struct Net {
     pub(super) random: Random,
     queue: BTreeMap<(Instant, u64), Event>,
     next_event: u64,
-    next_id: u64,
-    links: BTreeMap<(usize, usize), Link>,
+    pub(super) next_id: u64,
+    pub(super) links: BTreeMap<(usize, usize), Link>,
     cut: BTreeSet<(usize, usize)>,
     /// When the last that one sent to another arrives: nothing overtakes it.
     last: BTreeMap<(usize, usize), Instant>,
@@ -181,15 +125,18 @@ impl Net {
         }
     }
 
-    /// A daemon has started: it knows nobody yet.
+    /// A daemon begins to dial another, which it does not know yet.
     pub(super) fn start(&mut self, from: usize, to: usize) {
+        let before = self.links.get(&(from, to));
+        let number = before.map_or(0, |link| link.number + 1);
+        self.put(from, to, number, LinkState::Connecting);
+        self.after(Duration::ZERO, Event::Dial { from, to });
+    }
+
+    fn put(&mut self, from: usize, to: usize, number: u64, state: LinkState) {
         let now = self.now();
-        let number = self
-            .links
-            .get(&(from, to))
-            .map_or(0, |link| link.number + 1);
         let link = Link {
-            state: LinkState::Connecting,
+            state,
             number,
             ups: 0,
             since: now,
@@ -199,7 +146,6 @@ impl Net {
             looks: false,
         };
         self.links.insert((from, to), link);
-        self.after(Duration::ZERO, Event::Dial { from, to });
     }
 
     /// A daemon is gone: nobody waits on its links, and the others notice.
@@ -209,30 +155,13 @@ impl Net {
             .collect();
         for (from, to, link) in links {
             if from == node {
-                self.links.remove(&(from, to));
                 // A later link must not be taken for this one.
-                self.start_number(from, to, link + 1);
+                let reason = "dead".to_owned();
+                self.put(from, to, link + 1, LinkState::Down { reason });
             } else if to == node {
                 self.send(to, from, Event::Gone { from, to, link });
             }
         }
-    }
-
-    fn start_number(&mut self, from: usize, to: usize, number: u64) {
-        let now = self.now();
-        let link = Link {
-            state: LinkState::Down {
-                reason: "dead".to_owned(),
-            },
-            number,
-            ups: 0,
-            since: now,
-            heard: now,
-            patience: Patience::new(SILENCE),
-            waiting: BTreeMap::new(),
-            looks: false,
-        };
-        self.links.insert((from, to), link);
     }
 
     /// How long a dial takes that comes to nothing or to something.
@@ -310,16 +239,7 @@ impl Net {
             Look::Wait => {}
             Look::Ping => {
                 let frame = Ask::Ping { id: 0 }.encode();
-                self.send(
-                    from,
-                    to,
-                    Event::Ask {
-                        from,
-                        to,
-                        link: number,
-                        frame,
-                    },
-                );
+                self.ask(from, to, number, frame);
             }
             Look::GiveUp(_) => {
                 self.given_up += 1;
@@ -327,14 +247,22 @@ impl Net {
                 return;
             }
         }
-        self.after(
-            LOOK,
-            Event::Look {
-                from,
-                to,
-                link: number,
-            },
-        );
+        self.look_later(from, to, number);
+    }
+
+    pub(super) fn look_later(&mut self, from: usize, to: usize, link: u64) {
+        self.after(LOOK, Event::Look { from, to, link });
+    }
+
+    /// Sends an ask over a link.
+    pub(super) fn ask(&mut self, from: usize, to: usize, link: u64, frame: Vec<u8>) {
+        let ask = Event::Ask {
+            from,
+            to,
+            link,
+            frame,
+        };
+        self.send(from, to, ask);
     }
 
     /// True if this is still the link that `from` has to `to`; notes that it was heard.
@@ -366,112 +294,5 @@ impl Net {
             drop(waiter.arrivals);
             let _ = waiter.done.send(Ended { id, outcome });
         }
-    }
-}
-
-/// The way of one member to another.
-pub(super) struct SimulatedWay {
-    pub(super) from: usize,
-    pub(super) to: usize,
-    pub(super) net: Shared,
-}
-
-/// Forgets an ask that nobody waits for any more.
-struct Forgets(Shared, usize, usize, u64);
-
-impl Drop for Forgets {
-    fn drop(&mut self) {
-        // Where the net itself drops it, it is forgotten already.
-        let Ok(mut net) = self.0.try_lock() else {
-            return;
-        };
-        let link = net.links.get_mut(&(self.1, self.2));
-        drop(link.and_then(|link| link.waiting.remove(&self.3)));
-    }
-}
-
-impl Way for SimulatedWay {
-    fn call(
-        &self,
-        ask: Box<dyn FnOnce(u64) -> Ask + '_>,
-        arrivals: Option<Arc<dyn Arrivals>>,
-        done: &mpsc::Sender<Ended>,
-    ) -> Option<Asking> {
-        let (from, to) = (self.from, self.to);
-        let mut net = lock(&self.net);
-        let number = net.up(from, to)?;
-        net.next_id += 1;
-        let (id, now) = (net.next_id, net.now());
-        let link = net.links.get_mut(&(from, to))?;
-        let done = done.clone();
-        link.waiting.insert(
-            id,
-            Waiter {
-                since: now,
-                arrivals,
-                done,
-            },
-        );
-        if !std::mem::replace(&mut link.looks, true) {
-            net.after(
-                LOOK,
-                Event::Look {
-                    from,
-                    to,
-                    link: number,
-                },
-            );
-        }
-        let frame = ask(id).encode();
-        net.send(
-            from,
-            to,
-            Event::Ask {
-                from,
-                to,
-                link: number,
-                frame,
-            },
-        );
-        drop(net);
-        Some(Asking::new(id, Forgets(self.net.clone(), from, to, id)))
-    }
-
-    fn state(&self) -> LinkState {
-        let net = lock(&self.net);
-        let link = net.links.get(&(self.from, self.to));
-        // Nobody waits here for a first link: it is simply not up yet.
-        match link.map(|link| link.state.clone()) {
-            Some(LinkState::Connecting) | None => LinkState::Down {
-                reason: "not yet".to_owned(),
-            },
-            Some(state) => state,
-        }
-    }
-
-    fn wait_for_first(&self, _: Instant) -> bool {
-        self.state() == LinkState::Up
-    }
-
-    fn wait_until_up(&self, _: Instant) -> bool {
-        self.state() == LinkState::Up
-    }
-
-    fn links(&self) -> u64 {
-        let net = lock(&self.net);
-        net.links
-            .get(&(self.from, self.to))
-            .map_or(0, |link| link.ups)
-    }
-
-    fn received_bytes(&self) -> u64 {
-        0
-    }
-
-    fn in_flight(&self) -> usize {
-        let net = lock(&self.net);
-        net.links
-            .get(&(self.from, self.to))
-            .map_or(0, |link| link.waiting.len())
     }
 }

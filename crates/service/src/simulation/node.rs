@@ -13,10 +13,11 @@ use forebay_origin::{IndexFile, Origin, OriginError, SegmentRef};
 use forebay_residency::{MapIdentity, ReadOutcome, ShardPaths, SharedShard};
 use forebay_transport::{Secret, SocketPlan};
 
-use super::net::{SILENCE, Shared, SimulatedWay};
+use super::net::{SILENCE, Shared, lock};
+use super::way::SimulatedWay;
 use crate::clock::Clock;
 use crate::origins::OriginInUse;
-use crate::peers::{Peers, Way};
+use crate::peers::{Owners, Roster, Way};
 use crate::pool::Pool;
 use crate::settings::{PeersPlan, Transport};
 use crate::stage::{OpenDataset, Readers};
@@ -119,7 +120,7 @@ impl Origin for CountingOrigin {
 
 /// A daemon that runs.
 pub(super) struct Daemon {
-    pub(super) peers: Arc<Peers>,
+    pub(super) roster: Arc<Roster>,
     pub(super) cache: Arc<Cache>,
     pub(super) readers: Readers,
     pub(super) open: OpenDataset,
@@ -136,37 +137,53 @@ pub(super) fn name(node: usize) -> String {
     format!("n{node}:1")
 }
 
+/// The nodes of a list.
+pub(super) fn members(nodes: impl IntoIterator<Item = usize>) -> Vec<Member> {
+    nodes
+        .into_iter()
+        .map(|node| Member::new(name(node)))
+        .collect()
+}
+
+fn node_of(name: &str) -> usize {
+    let number = name
+        .strip_prefix('n')
+        .and_then(|rest| rest.strip_suffix(":1"));
+    number.unwrap().parse().unwrap()
+}
+
 impl Daemon {
     /// Starts one over the cache folder, with what an earlier one left there. `members` are those
     /// of its list.
     pub(super) fn start(
         folder: &Path,
         me: usize,
-        members: &[usize],
+        list: &[usize],
+        follows: bool,
         clock: &Clock,
         net: &Shared,
         knows_data: bool,
     ) -> Self {
         let plan = PeersPlan {
-            members: members
-                .iter()
-                .map(|node| Member::new(name(*node)))
-                .collect(),
-            me: members.iter().position(|node| *node == me).unwrap(),
+            members: members(list.iter().copied()),
+            me: list.iter().position(|node| *node == me).unwrap(),
+            follows,
             secret_file: None,
+            names: None,
             exports: Vec::new(),
             socket: SocketPlan::default(),
             silence: SILENCE,
             transport: Transport::Tcp,
         };
-        let way = |to: &usize| {
-            let (from, to, net) = (me, *to, net.clone());
-            let way = SimulatedWay { from, to, net };
-            (to != me).then(|| Box::new(way) as Box<dyn Way>)
+        let net = net.clone();
+        let dial = move |_: &PeersPlan, to: &str| {
+            let (from, to, net) = (me, node_of(to), net.clone());
+            lock(&net).start(from, to);
+            Ok(Box::new(SimulatedWay { from, to, net }) as Box<dyn Way>)
         };
-        let ways = members.iter().map(way).collect();
         let secret = Secret::from_text("a secret of this test").unwrap();
-        let peers = Peers::over(plan, secret, Err(None), ways, clock.clone());
+        let fabric = Err(None);
+        let roster = Roster::over(plan, secret, fabric, Box::new(dial), clock.clone()).unwrap();
         let cache = Cache::open(CachePlan {
             folder: folder.to_owned(),
             capacity_bytes: 1 << 40,
@@ -174,25 +191,25 @@ impl Daemon {
             policy: Policy::Plan,
         });
         let cache = Arc::new(cache.unwrap());
-        cache.set_ownership(peers.clone());
+        cache.set_ownership(roster.clone());
         let dataset = cache
             .attach(IndexFile::open(index_path()).unwrap())
             .unwrap();
         let origin = Arc::new(CountingOrigin::default());
-        let owners = peers.owners(dataset.index(), "/origin".into());
+        let owners = Owners::of(&roster, dataset.index(), "/origin".into());
         let open = OpenDataset {
             dataset,
             origin: Arc::new(OriginInUse::simulated(origin.clone(), clock.clone())),
             owners,
         };
         if knows_data {
-            peers.offer(&open);
+            roster.now().offer(&open);
         }
         // Nothing is left to the pool: its threads would know nothing of this clock.
         let pool = Arc::new(Pool::start(0).unwrap());
         Self {
             readers: Readers::new(cache.clone(), pool, HEDGED_READS),
-            peers,
+            roster,
             cache,
             open,
             origin,

@@ -8,8 +8,9 @@ use forebay_dataset::{BlockSize, ByteRange, ErrorKind, ShardIndex};
 use forebay_transport::{Ended, Outcome as AskOutcome};
 
 use super::cluster::{Cluster, GRACE};
+use super::event::Event;
 use super::members::AGAIN;
-use super::net::{Event, Net, Shared, lock};
+use super::net::{Net, Shared, lock};
 use super::node::{BLOCK, BLOCKS, FILES, read_block};
 use crate::peers::{Fetch, OtherPath};
 use crate::stage::OpenDataset;

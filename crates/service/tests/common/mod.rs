@@ -13,7 +13,7 @@ use forebay_dataset::index::{FieldSpec, IndexBuilder};
 use forebay_dataset::{BlockSize, ByteRange, ErrorKind, Fingerprint, SegmentIndex, ShardIndex};
 use forebay_origin::{IndexFile, fingerprint_of};
 use forebay_residency::{MapIdentity, NodePaths, ReadOutcome, ShardPaths, SharedShard};
-use forebay_service::{ServePlan, ServeSettings, Source, serve};
+use forebay_service::{Outside, ServePlan, ServeSettings, Source, serve};
 use forebay_wire::{Reply, Request, StageRange, read_frame};
 
 pub(crate) const BLOCK: u64 = 4096;
@@ -23,7 +23,6 @@ pub(crate) const PATIENCE: Duration = Duration::from_secs(30);
 /// Set to the cache folder in the processes that serve; `wait` in the other makes them take over.
 const CACHE: &str = "FOREBAY_TEST_CACHE";
 const TAKE_OVER: &str = "FOREBAY_TEST_TAKE_OVER";
-
 /// Serves if the environment says so. Every test file has a test `helper_that_serves` that calls
 /// this: the processes of daemons are this program with only that test.
 pub(crate) fn serve_if_asked() {
@@ -38,7 +37,7 @@ pub(crate) fn serve_if_asked() {
     };
     let plan = ServePlan::resolve(&[(Source::CommandLine, settings)], None, |_| 1 << 30).unwrap();
     let take_over = std::env::var_os(TAKE_OVER).is_some();
-    let served = serve(plan, None, take_over, || say("ready"));
+    let served = serve(plan, Outside::default(), take_over, || say("ready"));
     say(&format!("{:?}", served.unwrap()));
     std::process::exit(0);
 }

@@ -30,7 +30,10 @@ pub(crate) fn plan(address: String) -> CallerPlan {
             members: 7,
         },
         secret: secret(TEXT),
-        socket: SocketPlan { dscp: Some(10) },
+        socket: SocketPlan {
+            dscp: Some(10),
+            encrypts: false,
+        },
         silence: SILENCE,
         fabric: None,
     }

@@ -118,3 +118,37 @@ fn a_part_that_is_too_long_is_refused() {
     let decoded = Ask::decode(0x4B, &ask.encode()[8..]);
     assert!(matches!(decoded, Err(WireError::TooLong { .. })));
 }
+
+#[test]
+fn entries_of_directories_are_frozen_at_version_1() {
+    let file = PublishedFile {
+        name: "a/b".to_owned(),
+        node: "n:1".to_owned(),
+        generation: 0x0102,
+        size: 3,
+        mtime_ns: -1,
+        inode: 5,
+    };
+    let golden = b"\x01\x03\0\0\0a/b\x03\0\0\0n:1\x02\x01\0\0\0\0\0\0\x03\0\0\0\0\0\0\0\
+        \xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\x05\0\0\0\0\0\0\0";
+    assert_eq!(file.encode(), golden, "entries changed: raise KEPT_VERSION");
+    assert_eq!(PublishedFile::decode(golden), Ok(file));
+    let future = [&[2], &golden[1..]].concat();
+    assert!(matches!(
+        PublishedFile::decode(&future),
+        Err(WireError::Version { found: 2, .. })
+    ));
+}
+
+proptest! {
+    #[test]
+    fn entries_of_directories_come_back_and_damaged_ones_are_refused(
+        file in file(),
+        cut in any::<proptest::sample::Index>(),
+    ) {
+        let bytes = file.encode();
+        prop_assert_eq!(PublishedFile::decode(&bytes), Ok(file));
+        prop_assert!(PublishedFile::decode(&bytes[..cut.index(bytes.len())]).is_err());
+        prop_assert!(PublishedFile::decode(&[&bytes[..], &[0]].concat()).is_err());
+    }
+}

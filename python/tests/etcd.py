@@ -1,0 +1,63 @@
+"""A real etcd, where one is installed."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import slurm
+from node import eventually
+
+needed = pytest.mark.skipif(
+    shutil.which("etcd") is None, reason="needs an etcd: apt-get install etcd-server"
+)
+
+
+@dataclass
+class Etcd:
+    """One that runs, over a folder that outlives it."""
+
+    folder: Path
+    ports: tuple[int, int]
+    process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def endpoint(self) -> str:
+        return f"127.0.0.1:{self.ports[0]}"
+
+    def start(self) -> None:
+        client, peer = (f"http://127.0.0.1:{port}" for port in self.ports)
+        words = ["--data-dir", str(self.folder), "--listen-client-urls", client]
+        words += ["--advertise-client-urls", client, "--listen-peer-urls", peer]
+        words += ["--initial-advertise-peer-urls", peer, "--initial-cluster", f"default={peer}"]
+        quiet = subprocess.DEVNULL
+        self.process = subprocess.Popen(["etcd", *words], stdout=quiet, stderr=quiet)
+        eventually("etcd listens", self._listens)
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(60)
+            self.process = None
+
+    def _listens(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.ports[0])) == 0
+
+
+@contextmanager
+def running(folder: Path) -> Iterator[Etcd]:
+    """An etcd for a test."""
+    one, other = slurm.free_ports(2)
+    etcd = Etcd(folder, (one, other))
+    try:
+        etcd.start()
+        yield etcd
+    finally:
+        etcd.stop()
