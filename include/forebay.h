@@ -116,7 +116,8 @@ int forebay_publish(const char *name, const char *path, const char *cache, doubl
 /* Lets nobody find a name any more, whichever node published it. The file is left where it is. */
 int forebay_unpublish(const char *name, const char *cache, double timeout_s);
 
-/* Opens the file of a name, waiting until some node has published it. Reads of it wait as long. */
+/* Opens the file of a name, waiting until some node has published it. Reads of it wait as long,
+   and 10 s at least. */
 int forebay_consume(const char *name, const char *cache, double timeout_s, forebay_file **out);
 
 /* Name, node, generation and size. The texts live as long as the handle. */

@@ -82,11 +82,11 @@ def _rewrite(path: Path, content: bytes, like: os.stat_result) -> None:
     os.utime(path, ns=(like.st_atime_ns, like.st_mtime_ns))
 
 
-def compiled(source: str, into: Path) -> Path:
+def compiled(source: str, into: Path, *flags: str) -> Path:
     """A program of `programs/`; the test is skipped where there is no compiler."""
     compiler = "c++" if source.endswith(".cc") else "cc"
     out = into / source.replace(".", "_")
-    line = [compiler, "-O2", "-D_FORTIFY_SOURCE=2", "-pthread", "-o", str(out)]
+    line = [compiler, "-O2", "-D_FORTIFY_SOURCE=2", "-pthread", *flags, "-o", str(out)]
     try:
         done = subprocess.run(
             [*line, str(Path(__file__).parent / "programs" / source)],

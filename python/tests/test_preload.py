@@ -13,6 +13,7 @@ from typing import Any
 import h5py
 import numpy as np
 import pytest
+from mounted import Mounted
 from node import Node
 from staged import Staged, compiled, library, python
 from tier import command
@@ -211,6 +212,43 @@ def test_a_c_program_finds_no_difference(
         # kernel's word it reads the origin.
         served, plain = (said.rsplit(b"\n", 2)[0] for said in (served, plain))
     assert served == plain
+
+
+def test_handlers_that_interrupt_malloc_may_read_what_is_absent(tmp_path: Path, node: Node) -> None:
+    root = tmp_path / "cold"
+    root.mkdir()
+    # So large that 400 reads of it, block by block, do not make it all resident.
+    _noise(root / "noise.bin", 40_000_000)
+    cold = Staged(root, node, tmp_path / "cold.forebay")
+    cold.take()
+    foreign = tmp_path / "foreign.bin"
+    foreign.hardlink_to(root / "noise.bin")
+    program = compiled("reader.c", tmp_path)
+    # A handler that waits for the lock of malloc waits for ever.
+    line = [program, "allocations", root / "noise.bin", foreign]
+    assert cold.run(line, face=True) == b"allocations\n"
+    assert cold.node.status()["metrics"]["origin_bytes"] > 0, "the cache was asked"
+
+
+def test_a_static_program_reads_the_origin_here_and_the_cache_on_the_mount(
+    tmp_path: Path, node: Node
+) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    _noise(root / "noise.bin")
+    staged = Staged(root, node, tmp_path / "files.forebay")
+    staged.take()
+    program = compiled("reader.c", tmp_path, "-static")
+    plain = staged.run([program, "calls", root / "noise.bin"], face=True)
+    mounted = Mounted.make(root, tmp_path / "mount", node.cache)
+    try:
+        line = [program, "calls", mounted.root / "noise.bin"]
+        assert staged.run(line, face=False) == plain
+        with staged.taken_away():
+            assert staged.run(line, face=False) == plain
+            assert staged.run([program, "calls", root / "noise.bin"], face=True) != plain
+    finally:
+        mounted.end()
 
 
 def test_a_cpp_program_finds_no_difference(staged: Staged, tmp_path: Path) -> None:

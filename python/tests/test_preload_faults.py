@@ -288,6 +288,43 @@ def test_files_are_published_at_close_and_consumed_at_open(staged: Staged, tmp_p
     ], err
 
 
+LOOK = """
+import os, subprocess, sys, time
+root = sys.argv[1]
+assert not os.path.exists(root + '/nothing') and not os.access(root + '/nothing', os.R_OK)
+while not os.path.exists(root + '/step/2.txt'): time.sleep(0.01)
+print(os.stat(root + '/step/2.txt').st_size, os.path.isfile(root + '/step/1.npy'))
+while not os.access(root + '/empty', os.R_OK): time.sleep(0.01)
+print(os.lstat(root + '/empty').st_size, os.path.isdir(root + '/step'))
+line = 'test -f $1/again && cat $1/again; ls $1/nothing || stat -c %s $1/more'
+subprocess.run(['sh', '-c', line, 'sh', root], stderr=subprocess.DEVNULL)
+"""
+AGAIN = """
+import ctypes, os, sys
+root = sys.argv[1].encode()
+libc = ctypes.CDLL(None)
+for call in (libc.fopen, libc.freopen): call.restype = ctypes.c_void_p
+stream = ctypes.c_void_p(libc.fopen(root + b'/again', b'w'))
+libc.fputs(b'first', stream)
+# A stream that goes over to another file closes the one that it had.
+stream = ctypes.c_void_p(libc.freopen(root + b'/more', b'w', stream))
+libc.fputs(b'second', stream), libc.fclose(stream)
+"""
+
+
+@pytest.mark.usefixtures("pair")
+def test_who_asks_for_a_file_gets_it_once_it_is_published(staged: Staged, tmp_path: Path) -> None:
+    produced, consumed = tmp_path / "produced", tmp_path / "consumed"
+    produced.mkdir()
+    again = exchanging(AGAIN, produced, "FOREBAY_PUBLISH", staged.node.cache)
+    assert again.communicate(timeout=120) == ("", "")
+    consumer = exchanging(LOOK, consumed, "FOREBAY_CONSUME", tmp_path / "other")
+    producer = exchanging(PRODUCE, produced, "FOREBAY_PUBLISH", staged.node.cache)
+    assert producer.communicate(timeout=120) == ("", "")
+    out, err = consumer.communicate(timeout=120)
+    assert out.splitlines() == ["5 True", "0 True", "first6"], err
+
+
 def test_a_consumer_of_nothing_fails_at_its_deadline(
     staged: Staged, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

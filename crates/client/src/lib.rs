@@ -37,6 +37,6 @@ pub use files::FileRange;
 pub use forebay_wire::PublishedFile;
 pub use guest::GuestRead;
 pub use layout::{FIELD_ALIGN, FieldPlace};
-pub use link::{DaemonCommand, on_signal, status, stop};
+pub use link::{DaemonCommand, on_signal, prepare_thread, status, stop};
 pub use published::{Published, Publisher};
 pub use view::FieldBytes;

@@ -126,6 +126,14 @@ thread_local! {
     static LINKS: RefCell<HashMap<PathBuf, Link>> = RefCell::default();
 }
 
+/// Makes this thread's place for links, which is to be closed when the thread ends: libc allocates
+/// for that. From then on nothing in a talk with the daemon uses libc's `malloc`, if the caller's
+/// allocator does not, so that a signal handler may read whatever it interrupts.
+pub fn prepare_thread() {
+    // A thread that is ending has none any more.
+    let _ = LINKS.try_with(|_| ());
+}
+
 impl Link {
     fn call(
         &mut self,

@@ -20,6 +20,9 @@ use forebay_wire::{
 use crate::error::ClientError;
 use crate::link::{DaemonCommand, ask, refused};
 
+/// Time that a read of a published file has at least.
+const LEAST_READ: Duration = Duration::from_secs(10);
+
 /// A node's daemon, for files that are published.
 #[derive(Clone, Debug)]
 pub struct Publisher {
@@ -100,7 +103,7 @@ impl Publisher {
     }
 
     /// Opens the file of a name, waiting up to `timeout` until it is published. Reads of it wait as
-    /// long.
+    /// long, and 10 s at least: who does not wait for a name waits for bytes.
     ///
     /// # Errors
     /// [`ClientError`] of kind [`ErrorKind::Deadline`] if it was not published in time, and of kind
@@ -117,7 +120,7 @@ impl Publisher {
             publisher: self.clone(),
             here: path.and_then(|path| open_here(path, &file)),
             file,
-            timeout,
+            timeout: timeout.max(LEAST_READ),
         })
     }
 

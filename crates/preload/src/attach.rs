@@ -3,6 +3,8 @@
 use std::ffi::{CStr, c_char, c_int};
 use std::os::fd::BorrowedFd;
 
+use forebay_client::prepare_thread;
+
 use crate::config::{Config, config, is_near};
 use crate::guard::intercept;
 use crate::roots::Place;
@@ -75,6 +77,7 @@ fn found(config: &Config, fd: c_int, path: &[u8]) -> Option<Known> {
             return None;
         };
         let (segment, fingerprint) = config.staged.get(root)?.find(rest)?;
+        prepare_thread();
         (fingerprint == seen.fingerprint).then_some(Known::File(FileId {
             root: u8::try_from(root).ok()?,
             device: seen.device,

@@ -23,6 +23,8 @@ use crate::table::{self, Known};
 const PUBLISHING: Duration = Duration::from_secs(10);
 /// How long until a node is asked once more that could not be reached.
 const AGAIN: Duration = Duration::from_millis(100);
+/// How often a file is found anew that is replaced while it is copied.
+const TRIES: usize = 16;
 /// Bytes that are copied at one time.
 const CHUNK: usize = 4 << 20;
 
@@ -103,6 +105,30 @@ pub(crate) unsafe fn opened(
     }
 }
 
+/// After a call that asked about a path and ended with `done`: true if it is to be asked again, since
+/// a file that was not there has been consumed. What nobody has published is not waited for, so that
+/// programs may ask for what need not be there.
+///
+/// # Safety
+/// As for [`named`].
+#[inline]
+pub(crate) unsafe fn came(done: c_int, folder: c_int, path: *const c_char) -> bool {
+    let Some(consume) = exchange().and_then(|exchange| exchange.consume.as_deref()) else {
+        return false;
+    };
+    if done == 0 || errno() != libc::ENOENT {
+        return false;
+    }
+    let fetched = intercept(|| {
+        // SAFETY: the caller's promise.
+        let path = unsafe { named(folder, path) }?;
+        let name = path.strip_prefix(consume).ok()?.to_str()?;
+        let published = |publisher: &Publisher| publisher.consume(name, Duration::ZERO).ok();
+        put_there(&path, published)
+    });
+    fetched.is_some()
+}
+
 /// The same for what is opened in other ways: before it is.
 ///
 /// # Safety
@@ -130,16 +156,16 @@ fn publisher() -> Option<Publisher> {
     Publisher::new(None, DaemonCommand::default()).ok()
 }
 
-/// Waits for a file. A node that cannot be reached yet may be on its way up.
-fn consume(name: &str) -> Option<Published> {
-    let publisher = publisher()?;
+/// Waits for a file. A node that cannot be reached yet may be on its way up, and a file that was
+/// changed be published anew.
+fn consume(publisher: &Publisher, name: &str) -> Option<Published> {
     let end = Instant::now() + exchange()?.wait;
     loop {
         let left = end.saturating_duration_since(Instant::now());
         match publisher.consume(name, left) {
             Ok(published) => return Some(published),
             Err(ClientError::Daemon { kind, .. })
-                if kind == ErrorKind::Unavailable && !left.is_zero() =>
+                if matches!(kind, ErrorKind::Unavailable | ErrorKind::Stale) && !left.is_zero() =>
             {
                 std::thread::sleep(AGAIN.min(left));
             }
@@ -150,30 +176,52 @@ fn consume(name: &str) -> Option<Published> {
 
 /// Consumes a file and puts it where it was looked for, complete or not at all.
 fn fetch(name: &str, path: &Path) -> Option<()> {
-    let published = consume(name)?;
-    let folder = path.parent()?;
-    std::fs::create_dir_all(folder).ok()?;
+    put_there(path, |publisher| consume(publisher, name))
+}
+
+/// Puts a file that is found where it was looked for. One that is replaced meanwhile is found anew.
+fn put_there(path: &Path, find: impl Fn(&Publisher) -> Option<Published>) -> Option<()> {
+    let publisher = publisher()?;
+    for _ in 0..TRIES {
+        if copied(&find(&publisher)?, path).ok()? {
+            return Some(());
+        }
+    }
+    None
+}
+
+/// True if it is there now, false if it was replaced while it was read.
+fn copied(published: &Published, path: &Path) -> io::Result<bool> {
+    let folder = path.parent().ok_or(io::ErrorKind::NotFound)?;
+    std::fs::create_dir_all(folder)?;
     // SAFETY: gettid takes nothing.
     let thread = unsafe { libc::gettid() };
     let part = folder.join(format!(".forebay-{thread}.part"));
-    let copied = copy(&published, &part).and_then(|()| std::fs::rename(&part, path));
-    if copied.is_err() {
+    let copied = copy(published, &part);
+    let put = match copied {
+        Ok(true) => std::fs::rename(&part, path).map(|()| true),
+        other => other,
+    };
+    if !matches!(put, Ok(true)) {
         let _ = std::fs::remove_file(&part);
     }
-    copied.ok()
+    put
 }
 
-fn copy(published: &Published, part: &Path) -> io::Result<()> {
+fn copy(published: &Published, part: &Path) -> io::Result<bool> {
     let mut out = File::create(part)?;
     let mut bytes = vec![0; CHUNK];
     let mut at = 0;
     while at < published.size() {
-        let read = published.read_at(at, &mut bytes);
-        let read = read.map_err(|error| io::Error::other(error.to_string()))?;
+        let read = match published.read_at(at, &mut bytes) {
+            Ok(read) => read,
+            Err(error) if error.kind() == ErrorKind::Stale => return Ok(false),
+            Err(error) => return Err(io::Error::other(error.to_string())),
+        };
         out.write_all(&bytes[..read])?;
         at += read as u64;
     }
-    Ok(())
+    Ok(true)
 }
 
 /// A file that a producer of this node has locked is complete once it is published.
@@ -185,7 +233,7 @@ fn await_writer(fd: c_int, name: &str) -> Option<()> {
     }
     match flock(open, FlockOperation::NonBlockingLockShared) {
         Ok(()) => flock(open, FlockOperation::Unlock).ok(),
-        Err(rustix::io::Errno::WOULDBLOCK) => consume(name).map(drop),
+        Err(rustix::io::Errno::WOULDBLOCK) => consume(&publisher()?, name).map(drop),
         Err(_) => None,
     }
 }

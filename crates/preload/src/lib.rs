@@ -38,12 +38,22 @@ mod staged;
 mod streams;
 mod table;
 
+/// Memory of its own, apart from the program's: a signal handler that reads may have interrupted the
+/// program's `malloc`, which must not be entered again. This library's is never interrupted by itself:
+/// *one level*.
+#[cfg(not(test))]
+#[global_allocator]
+static MEMORY: dlmalloc::GlobalDlmalloc = dlmalloc::GlobalDlmalloc;
+
 /// Runs when the library is loaded, before the program.
 #[cfg(not(test))]
 #[used]
 #[unsafe(link_section = ".init_array")]
 static AT_LOAD: extern "C" fn() = {
     extern "C" fn at_load() {
+        // SAFETY: nothing has been allocated yet: a library is loaded before any of its calls is
+        // made. From here on a child of `fork` may allocate, whatever other threads did meanwhile.
+        unsafe { dlmalloc::enable_alloc_after_fork() };
         let _ = std::panic::catch_unwind(config::load);
     }
     at_load

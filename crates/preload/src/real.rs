@@ -79,6 +79,27 @@ real! {
     creat(path: *const c_char, mode: mode_t) -> c_int, else -1;
     creat64(path: *const c_char, mode: mode_t) -> c_int, else -1;
     close(fd: c_int) -> c_int, else -1;
+    stat(path: *const c_char, found: *mut c_void) -> c_int, else -1;
+    stat64(path: *const c_char, found: *mut c_void) -> c_int, else -1;
+    lstat(path: *const c_char, found: *mut c_void) -> c_int, else -1;
+    lstat64(path: *const c_char, found: *mut c_void) -> c_int, else -1;
+    fstatat(folder: c_int, path: *const c_char, found: *mut c_void, flags: c_int) -> c_int, else -1;
+    fstatat64(folder: c_int, path: *const c_char, found: *mut c_void, flags: c_int) -> c_int,
+        else -1;
+    __xstat(version: c_int, path: *const c_char, found: *mut c_void) -> c_int, else -1;
+    __xstat64(version: c_int, path: *const c_char, found: *mut c_void) -> c_int, else -1;
+    __lxstat(version: c_int, path: *const c_char, found: *mut c_void) -> c_int, else -1;
+    __lxstat64(version: c_int, path: *const c_char, found: *mut c_void) -> c_int, else -1;
+    __fxstatat(version: c_int, folder: c_int, path: *const c_char, found: *mut c_void,
+        flags: c_int) -> c_int, else -1;
+    __fxstatat64(version: c_int, folder: c_int, path: *const c_char, found: *mut c_void,
+        flags: c_int) -> c_int, else -1;
+    statx(folder: c_int, path: *const c_char, flags: c_int, mask: u32, found: *mut c_void)
+        -> c_int, else -1;
+    access(path: *const c_char, mode: c_int) -> c_int, else -1;
+    eaccess(path: *const c_char, mode: c_int) -> c_int, else -1;
+    euidaccess(path: *const c_char, mode: c_int) -> c_int, else -1;
+    faccessat(folder: c_int, path: *const c_char, mode: c_int, flags: c_int) -> c_int, else -1;
     opendir(path: *const c_char) -> *mut libc::DIR, else ptr::null_mut();
     chdir(path: *const c_char) -> c_int, else -1;
     fchdir(folder: c_int) -> c_int, else -1;

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicI32, AtomicPtr, AtomicUsize, Ordering};
 use libc::{FILE, off64_t, size_t, ssize_t};
 
 use crate::attach;
-use crate::guard::{intercept, set_errno};
+use crate::guard::{errno, intercept, set_errno};
 use crate::real;
 use crate::serve;
 use crate::table::{self, Known};
@@ -34,7 +34,7 @@ static USED: AtomicUsize = AtomicUsize::new(0);
 #[repr(C)]
 struct CookieCalls {
     read: unsafe extern "C" fn(*mut c_void, *mut c_char, size_t) -> ssize_t,
-    write: Option<unsafe extern "C" fn(*mut c_void, *const c_char, size_t) -> ssize_t>,
+    write: unsafe extern "C" fn(*mut c_void, *const c_char, size_t) -> ssize_t,
     seek: unsafe extern "C" fn(*mut c_void, *mut off64_t, c_int) -> c_int,
     close: unsafe extern "C" fn(*mut c_void) -> c_int,
 }
@@ -42,6 +42,8 @@ struct CookieCalls {
 unsafe extern "C" {
     fn fopencookie(cookie: *mut c_void, mode: *const c_char, calls: CookieCalls) -> *mut FILE;
     fn __fpurge(stream: *mut FILE);
+    fn __freadable(stream: *mut FILE) -> c_int;
+    fn __fwritable(stream: *mut FILE) -> c_int;
     fn clearerr(stream: *mut FILE);
 }
 
@@ -65,7 +67,7 @@ pub(crate) unsafe fn only_reads(mode: *const c_char) -> bool {
 pub(crate) unsafe fn open(path: *const c_char, mode: *const c_char) -> Option<*mut FILE> {
     intercept(|| {
         // SAFETY: the caller's promise; without O_CREAT no mode is read.
-        let fd = unsafe { real::open64(path, open_flags(mode), 0) };
+        let fd = unsafe { real::open64(path, flags_of(mode)?, 0) };
         if fd < 0 {
             return None;
         }
@@ -100,7 +102,7 @@ fn wrap(fd: c_int) -> Option<*mut FILE> {
     USED.fetch_max(at + 1, Ordering::AcqRel);
     let calls = CookieCalls {
         read: read_slot,
-        write: None,
+        write: write_slot,
         seek: seek_slot,
         close: close_slot,
     };
@@ -134,6 +136,29 @@ unsafe extern "C" fn read_slot(cookie: *mut c_void, buffer: *mut c_char, count: 
         // SAFETY: the stream's own descriptor, and the buffer that it is to fill.
         None => unsafe { real::read(fd, buffer.cast(), count) },
     }
+}
+
+/// For streams that were opened anew to be written: libc lets no others come here.
+unsafe extern "C" fn write_slot(
+    cookie: *mut c_void,
+    bytes: *const c_char,
+    count: size_t,
+) -> ssize_t {
+    let Some(slot) = slot_of(cookie) else {
+        return 0;
+    };
+    let fd = slot.fd.load(Ordering::Acquire);
+    let mut done = 0;
+    while done < count {
+        // SAFETY: the stream's own descriptor, and what is left of the bytes that it is to write.
+        let wrote = unsafe { libc::write(fd, bytes.add(done).cast(), count - done) };
+        match usize::try_from(wrote) {
+            Ok(wrote) => done += wrote,
+            // Fewer than were asked for is how a cookie tells of an error.
+            Err(_) => break,
+        }
+    }
+    done as ssize_t
 }
 
 unsafe extern "C" fn seek_slot(cookie: *mut c_void, offset: *mut off64_t, whence: c_int) -> c_int {
@@ -176,8 +201,8 @@ fn find(stream: *mut FILE) -> Option<&'static Slot> {
     slots.find(|slot| !stream.is_null() && slot.stream.load(Ordering::Acquire) == stream)
 }
 
-/// Makes a stream of [`wrap`] that of another file, which libc's own call would crash on. `None` for
-/// all other streams.
+/// Makes a stream of [`wrap`] that of another file, or of another mode, which libc's own call would
+/// crash on. `None` for all other streams.
 ///
 /// # Safety
 /// As of `freopen`.
@@ -188,37 +213,128 @@ pub(crate) unsafe fn reopen(
 ) -> Option<*mut FILE> {
     let slot = find(stream)?;
     // SAFETY: the caller's promise.
-    if path.is_null() || !unsafe { only_reads(mode) } {
-        // A stream that can only read was made for one that could.
-        set_errno(libc::EINVAL);
-        return Some(ptr::null_mut());
-    }
-    // SAFETY: the caller's promise; without O_CREAT no mode is read.
-    let fd = unsafe { real::open64(path, open_flags(mode), 0) };
-    if fd < 0 {
-        return Some(ptr::null_mut());
-    }
-    intercept(|| {
-        // SAFETY: the caller's promise.
-        attach::note(fd, unsafe { CStr::from_ptr(path) }.to_bytes());
-        Some(())
+    let flags = unsafe { flags_of(mode) };
+    let fd = flags.and_then(|flags| {
+        // SAFETY: the caller's promise: what is not null is a string.
+        unsafe { open_anew(slot.fd.load(Ordering::Acquire), path, flags) }
     });
+    let Some(fd) = fd else {
+        if flags.is_none() {
+            set_errno(libc::EINVAL);
+        }
+        return Some(ptr::null_mut());
+    };
+    let writes = flags.is_some_and(|flags| flags & libc::O_ACCMODE != libc::O_RDONLY);
+    if !writes && !path.is_null() {
+        intercept(|| {
+            // SAFETY: the caller's promise.
+            attach::note(fd, unsafe { CStr::from_ptr(path) }.to_bytes());
+            Some(())
+        });
+    }
     let before = slot.fd.swap(fd, Ordering::AcqRel);
     // SAFETY: the stream is the caller's to change, and its old descriptor was its own.
     unsafe {
         __fpurge(stream);
-        clearerr(stream);
         libc::close(before);
+        Some(begun_anew(stream, flags.unwrap_or(0)))
     }
-    Some(stream)
 }
 
-/// How a mode that only reads opens a file.
+/// A stream of [`wrap`] at the place where these flags of an open begin, with nothing of what it had
+/// before.
 ///
 /// # Safety
-/// `mode` is a string that ends in a zero byte.
-unsafe fn open_flags(mode: *const c_char) -> c_int {
+/// `stream` is such a stream, and the caller's to change.
+unsafe fn begun_anew(stream: *mut FILE, flags: c_int) -> *mut FILE {
     // SAFETY: the caller's promise.
-    let close_on_exec = unsafe { CStr::from_ptr(mode) }.to_bytes().contains(&b'e');
-    libc::O_RDONLY | if close_on_exec { libc::O_CLOEXEC } else { 0 }
+    let stream = unsafe { with_mode(stream, flags) };
+    if stream.is_null() {
+        return stream;
+    }
+    let before = errno();
+    // SAFETY: as above.
+    unsafe {
+        // A purge leaves in place what the buffer holds, and a seek to there would find it. A seek to
+        // the end of what has no `stat` forgets it.
+        libc::fseeko(stream, 0, libc::SEEK_END);
+        if flags & libc::O_APPEND == 0 {
+            libc::fseeko(stream, 0, libc::SEEK_SET);
+        }
+        clearerr(stream);
+    }
+    set_errno(before);
+    stream
+}
+
+/// A descriptor of `path`, or of what `open` is of where there is no path. `None` and an `errno` if
+/// there is none.
+///
+/// # Safety
+/// `path` is null or a string that ends in a zero byte.
+unsafe fn open_anew(open: c_int, path: *const c_char, flags: c_int) -> Option<c_int> {
+    let own = format!("/proc/self/fd/{open}\0");
+    let path = if path.is_null() {
+        own.as_ptr().cast()
+    } else {
+        path
+    };
+    // SAFETY: both end in a zero byte.
+    let fd = unsafe { real::open64(path, flags, 0o666) };
+    (fd >= 0).then_some(fd)
+}
+
+/// Lets a stream of [`wrap`] do what these flags of an open allow.
+///
+/// # Safety
+/// `stream` is such a stream, and the caller's to change.
+unsafe fn with_mode(stream: *mut FILE, flags: c_int) -> *mut FILE {
+    // What glibc notes of a stream in its first word, which is part of its binary interface: macros
+    // of old headers looked at it.
+    const NO_READS: c_int = 4;
+    const NO_WRITES: c_int = 8;
+    let mode = flags & libc::O_ACCMODE;
+    let (reads, writes) = (mode != libc::O_WRONLY, mode != libc::O_RDONLY);
+    let word = stream.cast::<c_int>();
+    // SAFETY: a stream begins with this word, and is the caller's to change.
+    unsafe {
+        let mut noted = word.read() & !(NO_READS | NO_WRITES);
+        if !reads {
+            noted |= NO_READS;
+        }
+        if !writes {
+            noted |= NO_WRITES;
+        }
+        word.write(noted);
+        // A libc that says otherwise has another word there: nothing was lost but the stream.
+        let agrees = (__freadable(stream) != 0, __fwritable(stream) != 0) == (reads, writes);
+        if agrees {
+            return stream;
+        }
+    }
+    set_errno(libc::EINVAL);
+    ptr::null_mut()
+}
+
+/// How a mode opens a file; `None` for one that is none.
+///
+/// # Safety
+/// `mode` is null or a string that ends in a zero byte.
+unsafe fn flags_of(mode: *const c_char) -> Option<c_int> {
+    if mode.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's promise.
+    let (first, rest) = unsafe { CStr::from_ptr(mode) }.to_bytes().split_first()?;
+    let both = rest.contains(&b'+');
+    let mode = |one| if both { libc::O_RDWR } else { one };
+    let opens = match first {
+        b'r' => mode(libc::O_RDONLY),
+        b'w' => mode(libc::O_WRONLY) | libc::O_CREAT | libc::O_TRUNC,
+        b'a' => mode(libc::O_WRONLY) | libc::O_CREAT | libc::O_APPEND,
+        _ => return None,
+    };
+    let each = [(b'e', libc::O_CLOEXEC), (b'x', libc::O_EXCL)];
+    let more = each.iter().filter(|(letter, _)| rest.contains(letter));
+    Some(more.fold(opens, |flags, (_, flag)| flags | flag))
 }

@@ -159,6 +159,24 @@ static void streams(void) {
     say("getdelim", line, length);
     stream = freopen("/dev/null", "r", stream);
     check(stream != NULL && getc(stream) == EOF && fileno(stream) >= 0, "freopen");
+    check(fseek(stream, 0, SEEK_SET) == 0 && getc(stream) == EOF, "nothing is left in its buffer");
+    stream = freopen(file, "r", stream);
+    check(stream != NULL && fread(bytes, 1, 5000, stream) == 5000, "freopen of what is staged");
+    say("freopen", bytes, 5000);
+    char scratch[] = "/tmp/forebay-reader-XXXXXX";
+    close(mkstemp(scratch));
+    stream = freopen(scratch, "w", stream);
+    check(stream != NULL && ftell(stream) == 0, "freopen to write");
+    check(fputs("written", stream) >= 0 && getc(stream) == EOF && ftell(stream) == 7, "writes");
+    stream = freopen(scratch, "a+", stream);
+    check(stream != NULL && fputs(" and more", stream) >= 0, "freopen to append");
+    check(fseek(stream, 2, SEEK_SET) == 0, "fseek");
+    say("freopened", bytes, fread(bytes, 1, 100, stream));
+    stream = freopen(NULL, "r", stream);
+    check(stream != NULL, "freopen in another mode");
+    say("another mode", bytes, fread(bytes, 1, 100, stream));
+    check(fputc('x', stream) == EOF && errno == EBADF, "it cannot be written any more");
+    unlink(scratch);
     fclose(stream);
     stream = fdopen(dup(opened(file)), "r");
     check(stream != NULL, "fdopen");
@@ -291,6 +309,45 @@ static void signals(void) {
     say("signals", expected, size);
 }
 
+static void *asleep(void *argument) {
+    pause();
+    return argument;
+}
+
+static void reads_cold(int number) {
+    unsigned char bytes[512];
+    // Elsewhere each time: most of it is asked of the daemon.
+    size_t at = (size_t)handled * 65537 % (size - sizeof bytes);
+    if (pread(interrupted, bytes, sizeof bytes, at) != (ssize_t)sizeof bytes ||
+        memcmp(bytes, expected + at, sizeof bytes))
+        wrong = 1;
+    handled++;
+    (void)number;
+}
+
+// Handlers that interrupt malloc, with its lock held, and read what is not there yet. Argument 3 is
+// the same file by a name that nothing stages.
+static void allocations(const char *other) {
+    expected = malloc(size);
+    int fd = opened(other);
+    check(read(fd, expected, size) == (ssize_t)size, "read");
+    interrupted = opened(file);
+    // A program of one thread takes no locks.
+    pthread_t second;
+    pthread_create(&second, NULL, asleep, NULL);
+    signal(SIGALRM, reads_cold);
+    struct itimerval every = {{0, 200}, {0, 200}};
+    setitimer(ITIMER_REAL, &every, NULL);
+    void *held[64] = {0};
+    for (size_t round = 0; handled < 400; round++) {
+        // Of sizes that threads keep no store of.
+        free(held[round % 64]);
+        held[round % 64] = malloc(2000 + round * 977 % 60000);
+    }
+    check(!wrong, "the bytes in the handler");
+    printf("allocations\n");
+}
+
 int main(int count, char **arguments) {
     if (count < 3) return 2;
     file = arguments[2];
@@ -305,6 +362,7 @@ int main(int count, char **arguments) {
     else if (!strcmp(how, "forks")) forks(arguments[0]);
     else if (!strcmp(how, "numbers")) numbers(arguments[3]);
     else if (!strcmp(how, "signals")) signals();
+    else if (!strcmp(how, "allocations")) allocations(arguments[3]);
     else if (!strcmp(how, "stdin")) {
         unsigned char *bytes = malloc(size);
         say("stdin", bytes, read(0, bytes, size));

@@ -1,6 +1,7 @@
 //! Streams of C's `stdio`.
 
 use std::ffi::{c_char, c_int};
+use std::path::PathBuf;
 
 use libc::{AT_FDCWD, FILE, O_RDONLY, O_RDWR};
 
@@ -40,17 +41,26 @@ fopen!(fopen fopen64);
 /// Only for files that are published when they are closed.
 #[unsafe(no_mangle)]
 unsafe extern "C" fn fclose(stream: *mut FILE) -> c_int {
-    let written = match exchange::is_publishing() && !stream.is_null() {
-        // SAFETY: the program's own argument.
-        true => exchange::closing(unsafe { real::fileno(stream) }),
-        false => None,
-    };
+    // SAFETY: the program's own argument.
+    let written = unsafe { leaving(stream) };
     // SAFETY: the program's own argument.
     let done = unsafe { real::fclose(stream) };
     if let Some(written) = written.filter(|_| done == 0) {
         exchange::publish(written);
     }
     done
+}
+
+/// Before a stream lets its descriptor go: what is to be published then.
+///
+/// # Safety
+/// `stream` is null or a stream.
+unsafe fn leaving(stream: *mut FILE) -> Option<(String, PathBuf)> {
+    let looks = exchange::is_publishing() && !stream.is_null();
+    // SAFETY: the caller's promise.
+    looks
+        .then(|| exchange::closing(unsafe { fileno(stream) }))
+        .flatten()
 }
 
 #[unsafe(no_mangle)]
@@ -77,8 +87,16 @@ macro_rules! freopen {
         ) -> *mut FILE {
             // SAFETY: the program's own arguments.
             unsafe {
-                streams::reopen(path, mode, stream)
-                    .unwrap_or_else(|| real::$name(path, mode, stream))
+                let before = leaving(stream);
+                let stream = streams::reopen(path, mode, stream)
+                    .unwrap_or_else(|| real::$name(path, mode, stream));
+                if let Some(before) = before {
+                    exchange::publish(before);
+                }
+                if !stream.is_null() && !streams::only_reads(mode) {
+                    exchange::written(fileno(stream), O_RDWR);
+                }
+                stream
             }
         }
     )*};
