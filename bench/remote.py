@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import struct
 import subprocess
 import sys
 import time
@@ -23,6 +22,7 @@ import numpy as np
 
 import forebay
 from bench import data
+from bench.bare import Bare, connect, read_bare
 from bench.memory import BackedMemory
 from bench.rounds import alternate, centre, rounds_with_warm_up
 from bench.row import Row
@@ -34,7 +34,6 @@ _CLIENTS = 8
 _BATCH = 64
 _OWNERS = 3
 _PATIENCE = 60.0
-_REQUEST = struct.Struct("<QQ")
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,8 @@ def _free_port() -> int:
 
 
 @contextmanager
-def _job(folder: Path, index: Path, nodes: int) -> Iterator[Job]:
+def running_job(folder: Path, index: Path, nodes: int) -> Iterator[Job]:
+    """Daemons of so many nodes that are linked to each other."""
     secret = folder / "secret"
     secret.touch(0o600)
     secret.write_text(secrets.token_hex(16))
@@ -95,7 +95,7 @@ def _pair(setting: Setting, name: str, count: int) -> Iterator[tuple[Job, int, P
     origin, index = folder / "rows.h5", folder / "rows.forebay"
     data.write_rows(origin, count + 1, data.SAMPLE_BYTES, setting.seed)
     forebay.index(origin, index, sample="rows")
-    with _job(folder, index, 2) as job:
+    with running_job(folder, index, 2) as job:
         # So small a data set has one owner: the one that the other asks.
         for node in range(2):
             job.open(node).stage([count])
@@ -105,52 +105,11 @@ def _pair(setting: Setting, name: str, count: int) -> Iterator[tuple[Job, int, P
         yield job, reader, origin
 
 
-class _Bare:
-    """A process that answers requests for bytes of a file, and a connection to it."""
-
-    def __init__(self, file: Path) -> None:
-        command = [sys.executable, "-m", "bench.remote", "serve", str(file)]
-        self._partner = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, cwd=_TREE)
-        assert self._partner.stdout
-        self.port = int(self._partner.stdout.readline())
-        self._socket = connect(self.port)
-
-    def read(self, start: int, out: memoryview) -> None:
-        """Fill `out` with the bytes from `start`."""
-        read_bare(self._socket, start, out)
-
-    def __enter__(self) -> _Bare:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._socket.close()
-        self._partner.kill()
-        self._partner.wait()
-
-
-def connect(port: int) -> socket.socket:
-    """A connection to a bare server."""
-    made = socket.create_connection(("127.0.0.1", port), timeout=_PATIENCE)
-    made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    return made
-
-
-def read_bare(link: socket.socket, start: int, out: memoryview) -> None:
-    """Ask for bytes and take them."""
-    link.sendall(_REQUEST.pack(start, len(out)))
-    filled = 0
-    while filled < len(out):
-        came = link.recv_into(out[filled:])
-        if came == 0:
-            raise ConnectionError("the bare server is gone")
-        filled += came
-
-
 def measure_sample(setting: Setting) -> list[Row]:
     """The row `remote_sample`."""
     rounds = setting.size(400, 6)
     count = rounds_with_warm_up(rounds)
-    with _pair(setting, "remote-one", count) as (job, reader, origin), _Bare(origin) as bare:
+    with _pair(setting, "remote-one", count) as (job, reader, origin), Bare(origin) as bare:
         dataset = job.open(reader)
         out = data.buffer(dataset.layout(0)[0])
         space = memoryview(data.buffer(data.SAMPLE_BYTES))
@@ -197,7 +156,7 @@ def measure_clients(setting: Setting) -> list[Row]:
     count = _CLIENTS * each * rounds
     ratios = []
     memory = BackedMemory()
-    with _pair(setting, "remote-eight", count) as (job, reader, origin), _Bare(origin) as bare:
+    with _pair(setting, "remote-eight", count) as (job, reader, origin), Bare(origin) as bare:
         for number in range(rounds):
             first = number * _CLIENTS * each
             ours = ["read", job.index, job.caches[reader]]
@@ -270,7 +229,7 @@ def measure_batch(setting: Setting) -> list[Row]:
     index = folder / "rows.forebay"
     forebay.index(sorted(folder.glob("*.h5")), index, sample="rows")
     rounds = setting.size(10, 2)
-    with _job(folder, index, _OWNERS + 1) as job:
+    with running_job(folder, index, _OWNERS + 1) as job:
         dataset = job.open(0)
         owners = _owners(job, dataset, files, rows)
         if len(owners) < _OWNERS:
@@ -374,27 +333,6 @@ def measure_replicas(setting: Setting) -> list[Row]:
     ]
 
 
-def serve(file: Path) -> None:
-    """Answer each connection on a thread, until killed."""
-    import threading
-
-    descriptor = os.open(file, os.O_RDONLY)
-    listening = socket.create_server(("127.0.0.1", 0))
-    print(listening.getsockname()[1], flush=True)
-
-    def answer(link: socket.socket) -> None:
-        link.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        with link:
-            while request := link.recv(_REQUEST.size, socket.MSG_WAITALL):
-                start, left = _REQUEST.unpack(request)
-                while left:
-                    sent = os.sendfile(link.fileno(), descriptor, start, left)
-                    start, left = start + sent, left - sent
-
-    while True:
-        threading.Thread(target=answer, args=(listening.accept()[0],), daemon=True).start()
-
-
 def client(words: list[str]) -> None:
     """Get ready, begin when told, and say how long it took."""
     kind, where, how, first, each = words
@@ -421,7 +359,4 @@ def client(words: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if sys.argv[1] == "serve":
-        serve(Path(sys.argv[2]))
-    else:
-        client(sys.argv[1:])
+    client(sys.argv[1:])
