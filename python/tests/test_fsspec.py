@@ -230,6 +230,24 @@ def test_without_the_daemon_bytes_come_from_the_origin(files: World, node: Node)
     assert not node.daemons()
 
 
+def test_a_daemon_that_dies_costs_a_reader_nothing(
+    files: World, node: Node, fs: ForebayFileSystem
+) -> None:
+    with fs.open("a.bin") as file:
+        assert file.read(1000) == CONTENTS["a.bin"][:1000]
+        node.kill()
+        assert file.read() == CONTENTS["a.bin"][1000:]
+    assert fs.cat("**/*.bin").keys() == {path for path in CONTENTS if path.endswith(".bin")}
+
+
+@pytest.mark.parametrize("policy", ["pin", "lru"])
+def test_a_full_cache_costs_a_reader_nothing(files: World, node: Node, policy: str) -> None:
+    fs = ForebayFileSystem(files.index, cache=node.cache, capacity="128KiB", policy=policy)
+    for _ in range(2):
+        for path, content in CONTENTS.items():
+            assert fs.cat_file(path) == content
+
+
 @pytest.mark.parametrize("hidden", [True, False])
 def test_hidden_files_are_there_if_they_were_asked_for(
     node: Node, tmp_path: Path, hidden: bool

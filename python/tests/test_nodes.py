@@ -101,6 +101,21 @@ def test_a_node_that_dies_in_mid_epoch_costs_no_sample_and_little_time(
     assert node.status()["stager"]["staged_bytes"] > 0
 
 
+def test_a_file_system_reads_on_when_the_owner_is_gone(tmp_path: Path, nodes: Nodes) -> None:
+    from forebay.fsspec import ForebayFileSystem
+
+    world = World.of_noise(tmp_path / "origin", SAMPLES, SIZE)
+    for each in nodes.each:
+        eventually("all members are reached", lambda each=each: members_up(each) == 2)
+    owner = owner_of(nodes, world.index)
+    cache = nodes.each[(owner + 1) % 3].cache
+    fs = ForebayFileSystem(world.index, cache=cache, start_daemon=False)
+    for number, sample in enumerate(world.samples):
+        if number == SAMPLES // 4:
+            nodes.daemons[owner].kill()
+        assert fs.cat_file(f"{number:04}.bin") == sample["data"].tobytes(), number
+
+
 def test_a_mount_reads_on_when_the_owner_is_gone(tmp_path: Path, nodes: Nodes) -> None:
     world = World.of_noise(tmp_path / "origin", SAMPLES, SIZE)
     for each in nodes.each:
