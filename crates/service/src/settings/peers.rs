@@ -66,6 +66,11 @@ impl Rules {
         let listen = settings.listen.as_deref().unwrap_or("");
         let class = settings.dscp.map(|_| dscp as u8);
         let transport = self.transport(settings, class, listen);
+        let encrypts = settings.encrypt_links.unwrap_or(false);
+        self.check(!encrypts || !matches!(transport, Transport::Fabric(_)), || {
+            "`encrypt_links` needs `transport` tcp or auto: what a fabric carries is not encrypted"
+                .to_owned()
+        });
         let Some(members) = &settings.members else {
             self.check(settings.listen.is_none(), || {
                 "`listen` needs `members`: name all daemons of the job".to_owned()
@@ -99,7 +104,7 @@ impl Rules {
             exports,
             socket: SocketPlan {
                 dscp: class,
-                encrypts: settings.encrypt_links.unwrap_or(false),
+                encrypts,
             },
             silence: Duration::from_millis(silence as u64),
             transport,
@@ -210,10 +215,17 @@ mod tests {
                 "`listen` must be one of `members`, the one that this node is: ``".to_owned(),
             ]
         );
-        let alone = resolve("listen = 'a:1'").unwrap_err();
+        let alone = resolve("listen = 'a:1'\nnames = 'etcd://e:1'").unwrap_err();
         assert_eq!(
             alone.0,
-            ["`listen` needs `members`: name all daemons of the job"]
+            [
+                "`listen` needs `members`: name all daemons of the job",
+                "`names` needs `members`: a node alone keeps its own",
+            ]
         );
+        let two = "members = 'a:1'\nlisten = 'a:1'\nencrypt_links = true\n";
+        assert!(resolve(two).unwrap().peers.unwrap().socket.encrypts);
+        let unsealed = resolve(&format!("{two}transport = 'libfabric:tcp'")).unwrap_err();
+        assert!(unsealed.0[0].starts_with("`encrypt_links` needs `transport` tcp or auto"));
     }
 }
