@@ -30,7 +30,7 @@ from bench.scene import served
 from bench.setting import Setting
 
 _TREE = Path(__file__).absolute().parent.parent
-_CLIENTS = 8
+CLIENTS = 8
 _BATCH = 64
 _OWNERS = 3
 _PATIENCE = 60.0
@@ -61,7 +61,9 @@ def _free_port() -> int:
 
 
 @contextmanager
-def running_job(folder: Path, index: Path, nodes: int) -> Iterator[Job]:
+def running_job(
+    folder: Path, index: Path, nodes: int, transport: str = "tcp"
+) -> Iterator[Job]:
     """Daemons of so many nodes that are linked to each other."""
     secret = folder / "secret"
     secret.touch(0o600)
@@ -73,29 +75,34 @@ def running_job(folder: Path, index: Path, nodes: int) -> Iterator[Job]:
             settings = {"members": ",".join(members), "listen": member, "secret-file": secret}
             # A node whose processor is busy with the other side is not to be given up.
             settings |= {"exports": folder, "peer-silence-ms": 60_000, "hedged-reads": 0}
+            settings |= {"transport": transport}
             daemons.enter_context(served(cache, settings))
         deadline = time.monotonic() + _PATIENCE
-        while any(_links(cache) < nodes - 1 for cache in job.caches):
+        while any(_links(cache, transport) < nodes - 1 for cache in job.caches):
             if time.monotonic() > deadline:
                 raise TimeoutError("the nodes of the job are not linked")
             time.sleep(0.01)
         yield job
 
 
-def _links(cache: Path) -> int:
+def _links(cache: Path, transport: str) -> int:
     members = forebay.status(cache)["members"]
+    if transport != "tcp":
+        return sum((member.get("fabric") or {}).get("open", False) for member in members)
     return sum(member["state"] == "up" for member in members)
 
 
 @contextmanager
-def _pair(setting: Setting, name: str, count: int) -> Iterator[tuple[Job, int, Path]]:
+def pair(
+    setting: Setting, name: str, count: int, transport: str = "tcp"
+) -> Iterator[tuple[Job, int, Path]]:
     """Two nodes, the one of them that owns nothing, and a file of all samples' bytes."""
     folder = setting.folder / name
     folder.mkdir()
     origin, index = folder / "rows.h5", folder / "rows.forebay"
     data.write_rows(origin, count + 1, data.SAMPLE_BYTES, setting.seed)
     forebay.index(origin, index, sample="rows")
-    with running_job(folder, index, 2) as job:
+    with running_job(folder, index, 2, transport) as job:
         # So small a data set has one owner: the one that the other asks.
         for node in range(2):
             job.open(node).stage([count])
@@ -109,7 +116,7 @@ def measure_sample(setting: Setting) -> list[Row]:
     """The row `remote_sample`."""
     rounds = setting.size(400, 6)
     count = rounds_with_warm_up(rounds)
-    with _pair(setting, "remote-one", count) as (job, reader, origin), Bare(origin) as bare:
+    with pair(setting, "remote-one", count) as (job, reader, origin), Bare(origin) as bare:
         dataset = job.open(reader)
         out = data.buffer(dataset.layout(0)[0])
         space = memoryview(data.buffer(data.SAMPLE_BYTES))
@@ -153,18 +160,18 @@ def measure_clients(setting: Setting) -> list[Row]:
     """The row `remote_clients`."""
     each = setting.size(100, 4)
     rounds = setting.size(5, 1)
-    count = _CLIENTS * each * rounds
+    count = CLIENTS * each * rounds
     ratios = []
     memory = BackedMemory()
-    with _pair(setting, "remote-eight", count) as (job, reader, origin), Bare(origin) as bare:
+    with pair(setting, "remote-eight", count) as (job, reader, origin), Bare(origin) as bare:
         for number in range(rounds):
-            first = number * _CLIENTS * each
+            first = number * CLIENTS * each
             ours = ["read", job.index, job.caches[reader]]
             theirs = ["bare", bare.port, data.SAMPLE_BYTES]
             seconds = []
             for words in (ours, theirs):
                 memory.renew()
-                seconds.append(_all_at_once(words, first, each))
+                seconds.append(all_at_once(words, first, each))
             ratios.append(seconds[1] / seconds[0])
         status = forebay.status(job.caches[reader])
     ratio, spread = centre(np.array(ratios))
@@ -175,10 +182,10 @@ def measure_clients(setting: Setting) -> list[Row]:
             target=0.5,
             better="higher",
             n=rounds,
-            baseline=f"{_CLIENTS} processes that ask a bare server over a connection each",
+            baseline=f"{CLIENTS} processes that ask a bare server over a connection each",
             spread=spread,
             conditions={
-                "clients": _CLIENTS,
+                "clients": CLIENTS,
                 "samples_a_client": each,
                 "sample_bytes": data.SAMPLE_BYTES,
                 "peer_blocks": status["metrics"]["peer_blocks"],
@@ -189,10 +196,10 @@ def measure_clients(setting: Setting) -> list[Row]:
     ]
 
 
-def _all_at_once(words: list[object], first: int, each: int) -> float:
+def all_at_once(words: list[object], first: int, each: int) -> float:
     """Seconds until the slowest of eight clients is done that begin together."""
     clients = []
-    for client in range(_CLIENTS):
+    for client in range(CLIENTS):
         line = [sys.executable, "-m", "bench.remote", *words, first + client * each, each]
         clients.append(
             subprocess.Popen(
@@ -296,7 +303,7 @@ def measure_replicas(setting: Setting) -> list[Row]:
     """The row `replica_epoch`."""
     count = setting.size(200, 8)
     rounds = setting.size(400, 6)
-    with _pair(setting, "replicas", count) as (job, reader, _):
+    with pair(setting, "replicas", count) as (job, reader, _):
         replicas, owned = job.open(reader), job.open(1 - reader)
         # The first epoch.
         if not replicas.stage(range(count)):
