@@ -61,9 +61,7 @@ def _free_port() -> int:
 
 
 @contextmanager
-def running_job(
-    folder: Path, index: Path, nodes: int, transport: str = "tcp"
-) -> Iterator[Job]:
+def running_job(folder: Path, index: Path, nodes: int, transport: str = "tcp") -> Iterator[Job]:
     """Daemons of so many nodes that are linked to each other."""
     secret = folder / "secret"
     secret.touch(0o600)

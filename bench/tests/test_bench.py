@@ -49,6 +49,12 @@ VARIANTS = {
     "preload": {"preload_pread", "preload_foreign"},
     "suite_python": {"suite_python_list", "suite_python_fsspec"},
     "suite_measuring": {"suite_measuring_create", "suite_measuring_list"},
+    "remote_fabric": {
+        "remote_fabric_tcp",
+        "remote_fabric_tcp_one",
+        "remote_fabric_shm",
+        "remote_fabric_shm_one",
+    },
     "big_index": {"index_open", "index_memory", "key_lookup"},
 }
 EXPECTED = {name for row in ROWS for name in VARIANTS.get(row, {row})}
@@ -64,7 +70,7 @@ ON_TIER = (
 )
 TIER = {name for row in ON_TIER for name in VARIANTS.get(row, {row})}
 # Measured only where the other side is installed.
-OPTIONAL = {"hdf5_index_kerchunk"}
+OPTIONAL = {"hdf5_index_kerchunk"} | VARIANTS["remote_fabric"]
 SUITE = {name for name in EXPECTED if name.startswith("suite_")}
 INDEXING = VARIANTS["big_index"] | {"files_index"}
 SECONDS = INDEXING | {"hdf5_index_kerchunk", "hdf5_index_h5py", "flatten_lzf", "plan_cluster"}
@@ -74,6 +80,7 @@ LATENCIES = (
     - SECONDS
     - SUITE
     - VARIANTS["preload"]
+    - VARIANTS["remote_fabric"]
     - {"origin_bytes", "darshan_read", "remote_clients"}
 )
 
@@ -130,6 +137,14 @@ def test_added_times_are_in_proportion_to_their_target(summary: list[dict[str, A
         allowed = found["conditions"]["allowed_us"]
         assert found["target"] == 1.0
         assert found["ratio"] == pytest.approx(found["value"] / allowed)
+
+
+def test_rows_of_a_fabric_measure_it_and_no_fallback(summary: list[dict[str, Any]]) -> None:
+    for name in VARIANTS["remote_fabric"]:
+        conditions = measured(summary, name)
+        assert conditions["failed_reads"] == 0
+        # Whatever lies at the end of a file may be too little for it.
+        assert conditions["fabric_bytes"] > conditions["peer_bytes"] / 2
 
 
 def test_cold_samples_come_through_the_daemon(summary: list[dict[str, Any]]) -> None:

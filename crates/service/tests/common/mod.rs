@@ -139,6 +139,19 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        remove_shared_memory(self.pid());
+    }
+}
+
+/// Libfabric's shm has files that a process that is killed leaves behind.
+fn remove_shared_memory(pid: u32) {
+    let prefix = format!("{pid}:");
+    let Ok(files) = std::fs::read_dir("/dev/shm") else {
+        return;
+    };
+    let named = |file: &std::fs::DirEntry| file.file_name().to_string_lossy().starts_with(&prefix);
+    for file in files.flatten().filter(named) {
+        let _ = std::fs::remove_file(file.path());
     }
 }
 
