@@ -15,7 +15,7 @@ fuzz_target!(|input: &[u8]| {
     let rank = usize::from(settings[0]) % 3 + 1;
     let filters: Vec<Filter> = settings[1..1 + usize::from(settings[0] >> 4) % 4]
         .iter()
-        .map(|byte| filter(byte % 15, byte / 15, settings[15]))
+        .map(|byte| filter(byte % 16, byte / 16, settings[15]))
         .collect();
     if filters.iter().any(|filter| filter.fault().is_some()) {
         return;
@@ -44,7 +44,7 @@ fuzz_target!(|input: &[u8]| {
     assert!(scratch.capacity() <= 16 << 20);
 });
 
-/// A filter of each kind, with settings from `small` (0 to 17) and `more`.
+/// A filter of each kind, with settings from `small` (0 to 15) and `more`.
 fn filter(kind: u8, small: u8, more: u8) -> Filter {
     let element_size = 1 << (small % 4);
     let (big_endian, flag) = (more & 1 != 0, more & 2 != 0);
@@ -90,6 +90,7 @@ fn filter(kind: u8, small: u8, more: u8) -> Filter {
             stride: u16::from(small) + 1 + u16::from(more % 40),
             axes: more % 3,
         }),
+        14 => Filter::SpacePadded,
         _ => Filter::Shuffle {
             element_size: u32::from(small) + 1,
         },

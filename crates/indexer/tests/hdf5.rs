@@ -158,6 +158,14 @@ fn each_member_of_a_compound_is_a_field() {
 }
 
 #[test]
+fn text_padded_with_spaces_is_read_without_them() {
+    for (name, rule) in [("space_padded", "s*"), ("space_padded_rows", "rows")] {
+        let case = Case::make(name);
+        case.check(&case.request(&[rule]));
+    }
+}
+
+#[test]
 fn rows_of_compounds() {
     let case = Case::make("compound_rows");
     case.check(&case.request(&["rows"]));

@@ -118,7 +118,7 @@ def chains():
         "bitshuffle_zstd": hdf5plugin.Bitshuffle(cname="zstd"),
         "bitshuffle_small": hdf5plugin.Bitshuffle(nelems=64, cname="lz4"),
     }
-    for codec in ["blosclz", "lz4", "lz4hc", "zlib", "zstd"]:
+    for codec in ["blosclz", "lz4", "lz4hc", "snappy", "zlib", "zstd"]:
         for shuffle in [0, 1, 2]:
             name = f"blosc_{codec}_{shuffle}"
             plugin[name] = hdf5plugin.Blosc(cname=codec, clevel=5, shuffle=shuffle)

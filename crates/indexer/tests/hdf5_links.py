@@ -206,6 +206,75 @@ def variable_rows(out):
 
 
 @case
+def references(out):
+    """References to objects, as the paths that h5py gives for them."""
+    kind = np.dtype([("to", h5py.ref_dtype), ("n", "<i4")])
+    found = []
+    for name, libver in [("a", "earliest"), ("b", "latest")]:
+        with h5py.File(out / f"{name}.h5", "w", libver=libver, userblock_size=512) as file:
+            group = file.create_group("s")
+            group["x"] = floats(3)
+            file["other/deep/y"] = smooth(2)
+            file["other/loop"] = file["other"]
+            # The shortest of its paths, and of those the first.
+            file["zz"] = file["other/deep/y"]
+            file["z"] = file["other/deep/y"]
+            file["kind"] = np.dtype("<i4")
+            to = [["/s", "/s/x", "/"], ["/other/deep", "/z", "/kind"]]
+            made = group.create_dataset("grid", (3, 3), h5py.ref_dtype)
+            for at, path in np.ndenumerate(np.array(to, object)):
+                made[at] = file[path].ref
+            group.create_dataset("one", data=file["other"].ref, dtype=h5py.ref_dtype)
+            options = {"chunks": (2,), "compression": "gzip"}
+            packed = group.create_dataset("packed", (5,), h5py.ref_dtype, **options)
+            packed[3] = group.ref
+            rows = np.array([(group.ref, 1), (file["z"].ref, 2)], kind)
+            group.create_dataset("table", data=rows, dtype=kind)
+            for path in ["/s/x", "/other/deep", "/kind"]:
+                assert file[file[path].ref].name == path
+        found.append((f"{name}/s", with_paths(out / f"{name}.h5", to, rows["n"])))
+    return found
+
+
+def with_paths(path, to, numbers):
+    with h5py.File(path, "r") as file:
+        x = file["s/x"][()]
+    return {
+        "x": x,
+        **texts("grid", np.array([*to, ["", "", ""]], object)),
+        **texts("one", np.array("/other", object)),
+        **texts("packed", np.array(["", "", "", "/s", ""], object)),
+        "table/n": numbers,
+        **texts("table/to", np.array(["/s", "/z"], object)),
+    }
+
+
+@case
+def reference_rows(out):
+    with h5py.File(out / "a.h5", "w") as file:
+        file["#refs#/first"] = smooth(2)
+        file["#refs#/second"] = smooth(3)
+        made = file.create_dataset("cell", (3, 1), h5py.ref_dtype)
+        made[0, 0], made[2, 0] = file["#refs#/second"].ref, file["#refs#/first"].ref
+        file["x"] = smooth(3, 2)
+    cells = ["/#refs#/second", "", "/#refs#/first"]
+    return [
+        (None, {**texts("cell", np.array([cell], object)), "x": smooth(3, 2)[row]})
+        for row, cell in enumerate(cells)
+    ]
+
+
+@case
+def lost_reference(out):
+    """A reference to an object that no group holds."""
+    with h5py.File(out / "a.h5", "w") as file:
+        file["s/ok"] = floats(3)
+        file["gone"] = smooth(2)
+        file["s"].create_dataset("x", data=[file["gone"].ref], dtype=h5py.ref_dtype)
+        del file["gone"]
+
+
+@case
 def missing(out):
     """Each leads to a file that is not there, or not to a data set in it."""
     for name in ["link", "virtual", "data", "short", "other"]:

@@ -3,7 +3,7 @@
 import h5py
 import hdf5plugin
 import numpy as np
-from hdf5_cases import case, floats, groups, low_level, row_samples
+from hdf5_cases import case, floats, groups, low_level, row_samples, smooth
 
 
 @case
@@ -144,6 +144,45 @@ def more_types(out):
             "fixed", data=np.array(["ä".encode(), b"b"], h5py.string_dtype("utf-8", 4))
         )
     return groups(out / "a.h5", ["s"])
+
+
+def padded(group, name, texts, size, set_up=lambda p: None, chunk=None):
+    """Text that is filled up with spaces, as Fortran writes it."""
+    kind = h5py.h5t.FORTRAN_S1.copy()
+    kind.set_size(size)
+    data = np.array(texts, f"S{size}")
+    return low_level(group, name, data.shape, kind, set_up, chunk, data)
+
+
+@case
+def space_padded(out):
+    with h5py.File(out / "a.h5", "w") as file:
+        group = file.create_group("s")
+        padded(group, "plain", [b"ab  ", b"", b"    ", b"full", b" c d", b"e\0f "], 4)
+        padded(group, "scalar", b"one", 5)
+        padded(group, "letters", [b"x", b" "], 1)
+        texts = [[b"a", b"bc"], [b"", b"d e"], [b"fgh", b" "]]
+        padded(group, "packed", texts, 3, lambda p: p.set_deflate(4), (2, 2))
+        fill = lambda p: p.set_fill_value(np.array(b"no", "S6"))  # noqa: E731
+        kind = h5py.h5t.FORTRAN_S1.copy()
+        kind.set_size(6)
+        made = low_level(group, "sparse", (9,), kind, fill, (4,))
+        made[5:6] = np.array([b"yes"], "S6")
+        member = h5py.h5t.create(h5py.h5t.COMPOUND, 10)
+        member.insert(b"n", 0, h5py.h5t.STD_I32LE)
+        member.insert(b"name", 4, kind)
+        data = np.array([(1, b"C"), (2, b"He  "), (3, b"")], [("n", "<i4"), ("name", "S6")])
+        low_level(group, "table", (3,), member, lambda p: None, None, data)
+        low_level(group, "chunked_table", (3,), member, lambda p: p.set_deflate(1), (2,), data)
+    return split(groups(out / "a.h5", ["s"]))
+
+
+@case
+def space_padded_rows(out):
+    with h5py.File(out / "a.h5", "w") as file:
+        padded(file, "name", [[f"{row}", f"a{row}"] for row in range(11)], 7)
+        file["x"] = smooth(11, 2)
+    return row_samples(out / "a.h5", ["name", "x"])
 
 
 @case

@@ -69,6 +69,8 @@ fn decoded_by_flatten(name: &str, inputs: &[&str], rules: &[&str]) {
 fn flatten_decodes_what_no_range_holds() {
     decoded_by_flatten("variable", &["a.h5"], &["s*"]);
     decoded_by_flatten("variable_rows", &["a.h5"], &["rows"]);
+    decoded_by_flatten("references", &["a.h5", "b.h5"], &["s*"]);
+    decoded_by_flatten("reference_rows", &["a.h5"], &["rows"]);
     decoded_by_flatten("virtual_parts", &["new.h5", "old.h5"], &["s*"]);
     decoded_by_flatten("external_data_parts", &["a.h5"], &["s*"]);
 }

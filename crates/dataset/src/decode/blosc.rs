@@ -134,12 +134,18 @@ impl Buffer<'_> {
         match self.flags >> 5 {
             0 => blosclz::decode(stored, out).map_err(str::to_owned),
             1 => lz4(stored, out),
+            2 => snappy(stored, out),
             3 => stages.inflate(stored, out),
             4 => stages.zstd.decode(stored, out),
-            2 => Err("the codec snappy is not supported".to_owned()),
             other => Err(format!("codec {other} is unknown")),
         }
     }
+}
+
+/// Decodes a Snappy block into the front of `out`; the bytes written.
+fn snappy(stored: &[u8], out: &mut [u8]) -> Result<usize, String> {
+    let made = snap::raw::Decoder::new().decompress(stored, out);
+    made.map_err(|error| error.to_string())
 }
 
 /// A length or an offset.

@@ -59,7 +59,7 @@ pub(super) struct Chunk<'a> {
     /// The fill value, empty for zeros.
     pub(super) fill_value: &'a [u8],
     shape: &'a [u64],
-    element_size: u16,
+    pub(super) element_size: u16,
 }
 
 impl Chunk<'_> {

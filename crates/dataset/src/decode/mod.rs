@@ -15,6 +15,7 @@ mod inflate;
 mod lzf;
 mod member;
 mod nbit;
+mod padding;
 mod scale_offset;
 mod shuffle;
 mod stages;
@@ -26,6 +27,7 @@ use crate::index::check::{Grid, elements};
 use copy::Overlap;
 pub use filters::Scratch;
 use filters::{Decoded, Pipeline};
+pub use padding::spaces_to_zeros;
 
 /// The rows of a chunked array that one field holds.
 #[derive(Clone, Copy, Debug)]

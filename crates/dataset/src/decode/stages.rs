@@ -6,7 +6,7 @@ use flate2::Decompress;
 use zstd_safe::DCtx;
 
 use super::filters::{Chunk, Wanted};
-use super::{bitshuffle, blosc, inflate, lzf, member, nbit, scale_offset, shuffle, szip};
+use super::{bitshuffle, blosc, inflate, lzf, member, nbit, padding, scale_offset, shuffle, szip};
 use crate::DecodeError;
 use crate::index::Filter;
 
@@ -102,6 +102,11 @@ impl Stages {
                 chunk.bytes_inside(taken.axes),
                 out,
             )),
+            Filter::SpacePadded => own(same_length(input, out).map(|()| {
+                out.copy_from_slice(input);
+                padding::spaces_to_zeros(out, chunk.element_size);
+                input.len()
+            })),
             // It moves no bytes; the caller checks it.
             Filter::Fletcher32 => Err("it is not a stage of its own".to_owned()),
         };
@@ -161,7 +166,7 @@ pub(super) fn room(filter: Filter, input: &[u8], wanted: Wanted) -> Result<usize
         Filter::Szip(_) => szip::EXPANSION,
         Filter::NBit(_) => N_BIT_EXPANSION,
         Filter::ScaleOffset(_) => scale_offset::EXPANSION,
-        Filter::Shuffle { .. } | Filter::Fletcher32 | Filter::Member(_) => 1,
+        Filter::Shuffle { .. } | Filter::Fletcher32 | Filter::Member(_) | Filter::SpacePadded => 1,
     };
     let most = (input.len() as u64).saturating_mul(expansion);
     match wanted {
@@ -176,7 +181,7 @@ pub(super) fn room(filter: Filter, input: &[u8], wanted: Wanted) -> Result<usize
 /// Length of what is stored under a filter, whose undoing gives `len`.
 pub(super) fn stored_len(filter: Filter, len: Wanted, chunk: &Chunk<'_>) -> Wanted {
     match (filter, len) {
-        (Filter::Shuffle { .. }, len) => len,
+        (Filter::Shuffle { .. } | Filter::SpacePadded, len) => len,
         (Filter::Fletcher32, Wanted::Exactly(len)) => Wanted::Exactly(len + 4),
         (Filter::Fletcher32, Wanted::AtMost(len)) => Wanted::AtMost(len + 4),
         (Filter::Member(member), _) => {
@@ -212,5 +217,6 @@ pub(super) const fn name(filter: Filter) -> &'static str {
         Filter::Zstd => "zstd",
         Filter::RawDeflate { .. } => "raw deflate",
         Filter::Member(_) => "member",
+        Filter::SpacePadded => "space padding",
     }
 }

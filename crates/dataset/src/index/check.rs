@@ -92,7 +92,7 @@ impl Grid {
         if let Some(fault) = layout.filters.iter().find_map(Filter::fault) {
             return Err(fault);
         }
-        check_members(layout)?;
+        check_elements(layout)?;
         if layout.fill_value.len() > usize::from(u16::MAX) {
             return Err(format!("fill value has {} bytes", layout.fill_value.len()));
         }
@@ -114,15 +114,22 @@ impl Grid {
     }
 }
 
-/// The member of a compound type is taken last, from elements that lie in a chunk as a whole.
-fn check_members(layout: &ChunkLayout) -> Result<(), String> {
+/// Padding is taken off last, and before that the member of a compound type is taken, from elements
+/// that lie in a chunk as a whole.
+fn check_elements(layout: &ChunkLayout) -> Result<(), String> {
+    let padded = layout.filters.first() == Some(&Filter::SpacePadded);
     for (nth, filter) in layout.filters.iter().enumerate() {
-        let Filter::Member(member) = filter else {
-            continue;
+        let fits = match filter {
+            Filter::SpacePadded => nth == 0,
+            Filter::Member(member) => {
+                let inner = layout.array_shape.len().checked_sub(member.axes.into());
+                let whole =
+                    inner.is_some_and(|at| layout.array_shape[at..] == layout.chunk_shape[at..]);
+                nth == usize::from(padded) && whole
+            }
+            _ => true,
         };
-        let inner = layout.array_shape.len().checked_sub(member.axes.into());
-        let whole = inner.is_some_and(|at| layout.array_shape[at..] == layout.chunk_shape[at..]);
-        if nth != 0 || !whole {
+        if !fits {
             return Err(format!("the filter {filter:?} cannot be number {nth} here"));
         }
     }

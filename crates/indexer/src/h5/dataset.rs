@@ -87,6 +87,7 @@ impl H5File {
                         of.dtype()?;
                     }
                 }
+                Kind::Reference => self.must_decode("a type of object references")?,
                 _ => drop(leaf.of.dtype()?),
             }
         }
@@ -98,9 +99,9 @@ impl H5File {
         let stored = self.stored(object, &element, &space, use_of)?;
         let mut arrays = Vec::new();
         for leaf in leaves {
-            if matches!(leaf.of.kind, Kind::Variable { .. }) {
-                let references = stored.part(&element, &leaf.raw()?, &space)?;
-                arrays.extend(read::variable(self, &leaf, references)?);
+            if matches!(leaf.of.kind, Kind::Variable { .. } | Kind::Reference) {
+                let raw = stored.part(&element, &leaf.raw()?, &space)?;
+                arrays.extend(read::variable(self, &leaf, raw)?);
             } else {
                 let array = stored.part(&element, &leaf, &space)?;
                 arrays.push((leaf.suffix, array));

@@ -40,9 +40,6 @@ pub(super) fn filters(body: &[u8], element: u16, narrow: Option<Narrow>) -> H5Re
             5 => n_bit(settings, narrow)?,
             6 => scale_offset(settings)?,
             32000 => Filter::Lzf,
-            32001 if settings.0.get(6) == Some(&3) => {
-                return unsupported("the codec snappy of blosc", Remedy::Repack);
-            }
             32001 => Filter::Blosc,
             32004 => Filter::Lz4,
             32008 => bitshuffle(settings)?,

@@ -21,6 +21,7 @@ mod links;
 mod messages;
 mod part;
 mod read;
+mod references;
 mod selection;
 mod storage;
 mod virtual_data;
@@ -201,6 +202,7 @@ pub(crate) struct H5File {
     length_size: u8,
     root: u64,
     listings: links::Listings,
+    paths: references::KnownPaths,
     place: Place,
 }
 
@@ -253,6 +255,7 @@ impl H5File {
             length_size,
             root,
             listings: links::Listings::default(),
+            paths: references::KnownPaths::default(),
             place,
         })
     }

@@ -1,9 +1,10 @@
 //! The part of a data set that one field holds: all of each element, or a member of it.
 
+use forebay_dataset::decode::spaces_to_zeros;
 use forebay_dataset::index::{ChunkLayout, Filter, Member, StoredChunk};
 
 use super::dataset::{Array, ArrayStorage, StackedRows};
-use super::dtype::{Leaf, Type, byte_len};
+use super::dtype::{Kind, Leaf, Type, byte_len};
 use super::messages::Space;
 use super::{H5Result, Remedy, damaged, unsupported};
 
@@ -65,7 +66,7 @@ impl Stored {
             Self::Nothing => ArrayStorage::Contiguous { offset: 0 },
             Self::Run { file, offset } => {
                 in_file = *file;
-                if leaf.suffix.is_empty() {
+                if part.filters().is_empty() {
                     ArrayStorage::Contiguous { offset: *offset }
                 } else {
                     part.of_run(*offset)?
@@ -116,6 +117,13 @@ struct Part<'a> {
 }
 
 impl Part<'_> {
+    /// What makes the part of whole elements, in the order of writing; nothing if they are the
+    /// same.
+    fn filters(&self) -> Vec<Filter> {
+        let padded = self.is_padded().then_some(Filter::SpacePadded);
+        padded.into_iter().chain(self.member()).collect()
+    }
+
     /// What takes the part out of whole elements; `None` if it is all of them.
     fn member(&self) -> Option<Filter> {
         let fits = |number: u32| u16::try_from(number).ok();
@@ -124,6 +132,19 @@ impl Part<'_> {
             stride: fits(self.element.size)?,
             axes: self.leaf.axes.len() as u8,
         }))
+    }
+
+    fn is_padded(&self) -> bool {
+        matches!(self.leaf.of.kind, Kind::SpacePadded(_))
+    }
+
+    /// Elements as they are read, of elements as they are stored.
+    fn read(&self, mut bytes: Vec<u8>) -> Vec<u8> {
+        if self.is_padded() {
+            // The type has a name in numpy, so its size fits.
+            spaces_to_zeros(&mut bytes, self.leaf.of.size as u16);
+        }
+        bytes
     }
 
     fn with_axes(&self, outer: &[u64]) -> Vec<u64> {
@@ -140,7 +161,7 @@ impl Part<'_> {
             part.unwrap_or_default()
         });
         Ok(ArrayStorage::Value {
-            bytes: parts.copied().collect(),
+            bytes: self.read(parts.copied().collect()),
         })
     }
 
@@ -190,7 +211,7 @@ impl Part<'_> {
             layout: ChunkLayout {
                 array_shape: self.with_axes(&self.outer),
                 chunk_shape: self.with_axes(&chunk),
-                filters: self.member().into_iter().collect(),
+                filters: self.filters(),
                 fill_value: Vec::new(),
             },
             chunks: chunks.collect(),
@@ -206,16 +227,15 @@ impl Part<'_> {
     ) -> H5Result<ArrayStorage> {
         let mut chunks = chunks.to_vec();
         let mut filters = filters.to_vec();
-        if let Some(member) = self.member() {
-            if filters.len() == ChunkLayout::MAX_FILTERS {
-                return unsupported("a compound type under 32 filters", Remedy::Repack);
-            }
-            filters.insert(0, member);
-            // A mask counts the places of filters.
-            for chunk in &mut chunks {
-                chunk.filter_mask <<= 1;
-            }
+        let own = self.filters();
+        if own.len() + filters.len() > ChunkLayout::MAX_FILTERS {
+            return unsupported("elements in parts under 32 filters", Remedy::Repack);
         }
+        // A mask counts the places of filters.
+        for chunk in &mut chunks {
+            chunk.filter_mask <<= own.len();
+        }
+        filters.splice(0..0, own);
         Ok(ArrayStorage::Chunked {
             layout: ChunkLayout {
                 array_shape: self.with_axes(&self.outer),
@@ -239,13 +259,13 @@ impl Part<'_> {
         let Some(part) = part.filter(|_| size > 0) else {
             return damaged("its fill value is too short");
         };
-        let value = &part[..size];
-        if part.chunks(size).any(|other| other != value) {
+        let value = self.read(part[..size].to_vec());
+        if part.chunks(size).any(|other| other != &part[..size]) {
             return unsupported("a fill value whose elements differ", Remedy::Convert);
         }
         if value.iter().all(|byte| *byte == 0) {
             return Ok(Vec::new());
         }
-        Ok(value.to_vec())
+        Ok(value)
     }
 }

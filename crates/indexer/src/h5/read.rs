@@ -1,5 +1,7 @@
 //! Reads what an array leads to, where it has to be decoded before it can be indexed.
 
+use std::sync::Arc;
+
 use forebay_dataset::DType;
 use forebay_dataset::decode::{Rows, Scratch};
 use hdf5_reader::global_heap::GlobalHeapCollection;
@@ -8,6 +10,7 @@ use super::cursor::{Fields, address};
 use super::dataset::{Array, ArrayStorage};
 use super::dtype::{Kind, Leaf, byte_len};
 use super::family::Family;
+use super::references::Paths;
 use super::{H5File, H5Result, Remedy, damaged, unsupported};
 
 /// All bytes of an array, row-major.
@@ -54,17 +57,34 @@ fn undecodable<T>(error: forebay_dataset::DecodeError) -> H5Result<T> {
     damaged(error.to_string())
 }
 
-/// Elements of variable length, end to end, and the length of each.
+/// What elements that are not where their data set is stand for.
+enum Meaning {
+    /// Elements of this size in the heap.
+    InHeap(Heap, u16),
+    /// The path of an object, as text.
+    PathOf(Arc<Paths>),
+}
+
+/// Elements of variable length, end to end, and the length of each. `references` is what the data
+/// set itself holds of them.
 pub(super) fn variable(
     file: &H5File,
     leaf: &Leaf,
     references: Array,
 ) -> H5Result<Vec<(String, Array)>> {
-    let Kind::Variable { of, text } = &leaf.of.kind else {
-        return damaged("it is not of variable length");
+    let (dtype, mut meaning, what) = match &leaf.of.kind {
+        Kind::Variable { of, text } => {
+            let dtype = if *text { DType::U8 } else { of.dtype()? };
+            let meaning = Meaning::InHeap(Heap::default(), dtype.size());
+            (dtype, meaning, "a variable-length type")
+        }
+        Kind::Reference => {
+            let meaning = Meaning::PathOf(file.paths()?);
+            (DType::U8, meaning, "a type of object references")
+        }
+        _ => return damaged("it is not of variable length"),
     };
-    let dtype = if *text { DType::U8 } else { of.dtype()? };
-    // The heap is that of the file which holds the references.
+    // They lead to places in the file that holds them.
     let own = match &references.storage {
         ArrayStorage::Chunked { chunks, .. } if chunks.is_empty() => true,
         ArrayStorage::Chunked { .. } | ArrayStorage::Contiguous { .. } => {
@@ -73,16 +93,15 @@ pub(super) fn variable(
         _ => false,
     };
     if !own {
-        return unsupported(
-            "a variable-length type in a virtual data set",
-            Remedy::Convert,
-        );
+        return unsupported(format!("{what} in a virtual data set"), Remedy::Convert);
     }
     let raw = bytes(&file.place.family, &references)?;
-    let mut heap = Heap::default();
     let (mut found, mut lengths, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     for element in raw.chunks_exact(usize::from(references.dtype.size())) {
-        let elements = heap.element(file, element, dtype.size(), &mut found)?;
+        let elements = match &mut meaning {
+            Meaning::InHeap(heap, size) => heap.element(file, element, *size, &mut found)?,
+            Meaning::PathOf(paths) => paths.append(file, element, &mut found)?,
+        };
         lengths.extend(elements.to_le_bytes());
         ends.push(found.len() as u64);
     }

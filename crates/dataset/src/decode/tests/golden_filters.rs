@@ -95,7 +95,7 @@ fn cases() -> impl Iterator<Item = (&'static str, ChunkLayout, u16, Vec<u8>, Vec
 
 #[test]
 fn every_filter_gives_what_was_written() {
-    assert_eq!(STORED.lines().count(), 25);
+    assert_eq!(STORED.lines().count(), 28);
     for (name, layout, size, stored, data) in cases() {
         let found = place(all_rows(&layout, size), 0, 0, &stored);
         assert_eq!(found, Ok(data.clone()), "{name}");
@@ -167,4 +167,28 @@ fn a_member_is_taken_from_each_element() {
     let beyond = layout(&[5], &[5], &[member(10, 0)]);
     let refused = place(all_rows(&beyond, 4), 0, 0, &stored);
     assert!(matches!(refused, Err(DecodeError::Damaged { .. })));
+}
+
+#[test]
+fn padding_with_spaces_becomes_padding_with_zeros() {
+    let texts = layout(&[6], &[6], &[Filter::SpacePadded]);
+    let stored = b"ab      full c d\0 f     ";
+    let wanted = b"ab\0\0\0\0\0\0full c d\0 f\0\0\0\0\0";
+    assert_eq!(
+        place(all_rows(&texts, 4), 0, 0, stored),
+        Ok(wanted.to_vec())
+    );
+    // Taken off last, behind a compression and the member that it is.
+    let member = Filter::Member(crate::index::Member {
+        offset: 1,
+        stride: 4,
+        axes: 0,
+    });
+    let member = layout(&[2], &[2], &[Filter::SpacePadded, member, Filter::Zstd]);
+    let mut packed = [0; 64];
+    let len = zstd_safe::compress(&mut packed[..], b"1a  2  b", 1).unwrap();
+    let found = place(all_rows(&member, 3), 0, 0, &packed[..len]);
+    assert_eq!(found, Ok(b"a\0\0  b".to_vec()));
+    let cut = place(all_rows(&texts, 4), 0, 0, &stored[1..]);
+    assert!(matches!(cut, Err(DecodeError::Damaged { .. })));
 }

@@ -30,7 +30,7 @@ def main():
     int17.set_precision(17)
     print("zstd", stored(steps, **hdf5plugin.Zstd()))
     print("lz4", stored(steps, **hdf5plugin.LZ4()))
-    for codec in ["blosclz", "lz4", "zlib", "zstd"]:
+    for codec in ["blosclz", "lz4", "snappy", "zlib", "zstd"]:
         for shuffle in [0, 1, 2]:
             plugin = hdf5plugin.Blosc(cname=codec, clevel=5, shuffle=shuffle)
             print(f"blosc-{codec}-{shuffle}", stored(steps, **plugin))
