@@ -123,7 +123,10 @@ impl IndexerError {
 
     /// A path that no index can hold.
     pub(crate) fn not_utf8(path: &Path) -> Self {
-        Self::Request(format!("the name of `{}` is not UTF-8", path.display()))
+        Self::Request(format!(
+            "the name of `{}` is not UTF-8, and an index holds no other names: rename it",
+            path.display()
+        ))
     }
 
     /// An error inside an HDF5 file. `object` is a path in the file, empty for the file itself.

@@ -13,7 +13,7 @@ use crate::error::Result;
 use crate::files::{self, Inputs};
 use crate::join::{self, Composition, Join, Keys, Order};
 use crate::manifest::Manifest;
-use crate::merge::{MergeRequest, merge, retain_new};
+use crate::merge::{MergeRequest, merge, retain_new, root_of_added};
 use crate::output::write_whole;
 use crate::parts::{self, Part};
 use crate::parts_folder::PartsFolder;
@@ -88,11 +88,19 @@ pub fn index(request: &IndexRequest, progress: &dyn Progress) -> Result<IndexSum
 /// Indexes what `index` does not have yet, and puts both together.
 fn append(request: &IndexRequest, index: &Path, progress: &dyn Progress) -> Result<IndexSummary> {
     let started = Instant::now();
+    if request.labels.is_some() {
+        return Err(IndexerError::Request(
+            "labels from folders number the classes of all files together, so an index with them \
+             cannot grow: index the whole folder again"
+                .to_owned(),
+        ));
+    }
     let mut added = request.output.as_os_str().to_owned();
     added.push(".added");
     let added = PathBuf::from(added);
     let request_of_new = IndexRequest {
         output: added.clone(),
+        root: root_of_added(request, index)?,
         ..request.clone()
     };
     let Gathered {

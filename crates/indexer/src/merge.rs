@@ -6,12 +6,13 @@ use std::time::Instant;
 
 use forebay_dataset::index::{Part, Pick, Picks, compose};
 use forebay_dataset::{Fingerprint, IndexError, SegmentIndex, is_store_url};
-use forebay_origin::IndexFile;
+use forebay_origin::{IndexFile, StoreUrl};
 use memmap2::Mmap;
 
 use crate::error::Result;
 use crate::files::{InputFile, Inputs};
 use crate::index::{IndexSummary, known, summary};
+use crate::objects::common_prefix;
 use crate::output::write_whole;
 use crate::{IndexRequest, IndexerError, Progress, Stage};
 
@@ -24,8 +25,9 @@ pub struct MergeRequest {
     pub output: PathBuf,
 }
 
-/// Writes one index of the samples of several, one after another. Its root is the folder that
-/// holds the roots of all. Memory does not grow with the samples, but for 16 bytes of each key.
+/// Writes one index of the samples of several, one after another. Its root is the folder, or the
+/// prefix of the store, that holds the roots of all. Memory does not grow with the samples, but for
+/// 16 bytes of each key.
 ///
 /// # Errors
 /// An index that cannot be read or is damaged; indexes that differ in their fields, in whether
@@ -103,14 +105,7 @@ fn check_alike(indexes: &[IndexFile]) -> Result<()> {
 fn roots(indexes: &[IndexFile]) -> Result<(String, Vec<String>)> {
     let recorded: Vec<&str> = indexes.iter().map(|index| index.root()).collect();
     if recorded.iter().any(|root| is_store_url(root)) {
-        return match recorded.iter().find(|root| **root != recorded[0]) {
-            None => Ok((recorded[0].to_owned(), vec![String::new(); indexes.len()])),
-            Some(other) => Err(IndexerError::Request(format!(
-                "indexes of `{}` and of `{other}` cannot be in one index: merge those of one store \
-                 and prefix",
-                recorded[0]
-            ))),
-        };
+        return prefixes_in_store(&recorded);
     }
     let folders: Vec<PathBuf> = indexes.iter().map(folder).collect();
     let mut common = folders[0].clone();
@@ -129,6 +124,30 @@ fn roots(indexes: &[IndexFile]) -> Result<(String, Vec<String>)> {
     };
     let prefixes = folders.iter().map(prefix).collect::<Result<_>>()?;
     Ok((text(&common)?, prefixes))
+}
+
+/// The prefix of a store that holds all roots, and the way from there to each.
+fn prefixes_in_store(roots: &[&str]) -> Result<(String, Vec<String>)> {
+    let in_first = |root: &&&str| {
+        let urls = (StoreUrl::parse(roots[0]), StoreUrl::parse(root));
+        matches!(urls, (Ok(first), Ok(other)) if first.same_store(&other))
+    };
+    if let Some(other) = roots.iter().find(|root| !in_first(root)) {
+        return Err(IndexerError::Request(format!(
+            "indexes of `{}` and of `{other}` cannot be in one index: merge those of one store",
+            roots[0]
+        )));
+    }
+    let urls = roots.iter().map(|root| StoreUrl::parse(root));
+    let urls: Vec<StoreUrl> = urls.collect::<std::result::Result<_, _>>()?;
+    let keys: Vec<&str> = urls.iter().map(StoreUrl::key).collect();
+    let common = urls[0].with_key(&common_prefix(&keys));
+    let prefix = |key: &&str| {
+        let below = common.name_of(key).filter(|name| !name.is_empty());
+        below.map_or(String::new(), |name| format!("{name}/"))
+    };
+    let prefixes = keys.iter().map(prefix).collect();
+    Ok((common.to_string(), prefixes))
 }
 
 /// The root of an index, without links where it is there.
@@ -188,6 +207,42 @@ impl Picks for Concatenation<'_> {
     }
 }
 
+/// The URL that an index of objects has as its root.
+fn store_of(index: &IndexFile) -> Result<Option<StoreUrl>> {
+    let url = Some(index.root()).filter(|root| is_store_url(root));
+    Ok(url.map(StoreUrl::parse).transpose()?)
+}
+
+/// The root that what is added to an index has: that of the index if it holds all inputs, so that
+/// names and keys are made alike.
+pub(crate) fn root_of_added(request: &IndexRequest, index: &Path) -> Result<Option<PathBuf>> {
+    if request.root.is_some() {
+        return Ok(request.root.clone());
+    }
+    let index = IndexFile::open(index)?;
+    let mut inputs = request.inputs.iter();
+    let (root, holds_all) = match store_of(&index)? {
+        Some(url) => {
+            let holds = |input: &PathBuf| {
+                let input = StoreUrl::parse(input.to_str()?).ok()?;
+                let key = input.key();
+                let below = key == url.key() || url.name_of(key).is_some();
+                (input.same_store(&url) && below).then_some(())
+            };
+            let all = inputs.all(|input| holds(input).is_some());
+            (url.to_string().into(), all)
+        }
+        None => {
+            let root = folder(&index);
+            let holds =
+                |input: &PathBuf| input.canonicalize().is_ok_and(|at| at.starts_with(&root));
+            let all = inputs.all(holds);
+            (root, all)
+        }
+    };
+    Ok(holds_all.then_some(root))
+}
+
 /// Leaves the inputs that an index does not have yet. Fails if one that it has was written to.
 pub(crate) fn retain_new(request: &IndexRequest, inputs: &mut Inputs) -> Result<()> {
     let Some(path) = &request.append_to else {
@@ -195,6 +250,11 @@ pub(crate) fn retain_new(request: &IndexRequest, inputs: &mut Inputs) -> Result<
     };
     let index = IndexFile::open(path)?;
     let root = folder(&index);
+    let store = store_of(&index)?;
+    let place = |name: &str| match &store {
+        Some(url) => url.with_key(&url.key_of(name)).to_string().into(),
+        None => root.join(name),
+    };
     let mut listed: HashMap<PathBuf, Fingerprint> = HashMap::new();
     for number in 0..index.segment_count() {
         let segment = index.segment(SegmentIndex(number));
@@ -202,7 +262,7 @@ pub(crate) fn retain_new(request: &IndexRequest, inputs: &mut Inputs) -> Result<
             path: path.clone(),
             source,
         })?;
-        listed.insert(root.join(segment.path), segment.fingerprint);
+        listed.insert(place(segment.path), segment.fingerprint);
     }
     let is_new = |file: &InputFile| -> Result<bool> {
         let Some(known) = listed.get(&file.path) else {

@@ -116,20 +116,24 @@ fn root(request: &IndexRequest, urls: &[StoreUrl], listed: &Listed) -> Result<St
         }
         return Ok(root);
     }
-    let folder = |url: &StoreUrl| -> Vec<String> {
-        let mut parts: Vec<String> = url.key().split('/').map(str::to_owned).collect();
-        if listed.get(url.key()).is_some_and(|(_, named)| *named) {
-            parts.pop();
-        }
-        parts
+    let folder = |url: &'_ StoreUrl| -> String {
+        let named = listed.get(url.key()).is_some_and(|(_, named)| *named);
+        let folder = url.key().rsplit_once('/').map_or("", |(folder, _)| folder);
+        if named { folder } else { url.key() }.to_owned()
     };
-    let mut common = folder(&urls[0]);
-    for url in &urls[1..] {
-        let other = folder(url);
-        let same = common.iter().zip(&other).take_while(|(a, b)| a == b);
+    let folders: Vec<String> = urls.iter().map(folder).collect();
+    Ok(urls[0].with_key(&common_prefix(&folders)))
+}
+
+/// The longest key that is, or is a folder of, each of these.
+pub(crate) fn common_prefix(keys: &[impl AsRef<str>]) -> String {
+    let mut keys = keys.iter().map(|key| key.as_ref().split('/'));
+    let mut common: Vec<&str> = keys.next().map(Iterator::collect).unwrap_or_default();
+    for key in keys {
+        let same = common.iter().zip(key).take_while(|(a, b)| *a == b);
         common.truncate(same.count());
     }
-    Ok(urls[0].with_key(&common.join("/")))
+    common.join("/")
 }
 
 /// Finds out at once whether a web server sends parts of files: many do not.

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::ffi::OsString;
-use std::fs::{self, DirEntry, Metadata};
+use std::fs::{self, DirEntry, FileType, Metadata};
 use std::path::{Path, PathBuf};
 
 use crate::error::Result;
@@ -260,7 +260,10 @@ impl<'a> Lister<'a> {
             return Ok(());
         }
         let Ok(name) = name.into_string() else {
-            return Err(IndexerError::not_utf8(&entry.path()));
+            return match self.is_nothing(&entry.path(), kind) {
+                true => Ok(()),
+                false => Err(IndexerError::not_utf8(&entry.path())),
+            };
         };
         if kind.is_symlink() {
             entries.links.push(name);
@@ -280,6 +283,16 @@ impl<'a> Lister<'a> {
             entries.files.push(FileEntry::new(name, superblock, found));
         }
         Ok(())
+    }
+
+    /// Whether no input can lie there under any name: a link out of the root or to nowhere, an
+    /// empty folder.
+    fn is_nothing(&self, path: &Path, kind: FileType) -> bool {
+        if kind.is_symlink() {
+            let target = fs::canonicalize(path);
+            return !target.is_ok_and(|target| target.starts_with(self.root));
+        }
+        kind.is_dir() && fs::read_dir(path).is_ok_and(|mut inside| inside.next().is_none())
     }
 
     fn inputs(&self, folder: &Path, entries: &Entries) -> Result<Listed> {

@@ -3,7 +3,9 @@
 
 mod common;
 
+use std::ffi::OsStr;
 use std::fs;
+use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::symlink;
 use std::path::Path;
 
@@ -32,6 +34,43 @@ fn keys(request: &IndexRequest) -> (IndexSummary, Vec<String>) {
         .map(|sample| index.key(sample).unwrap().unwrap().to_owned())
         .collect();
     (summary, keys)
+}
+
+#[test]
+fn what_an_index_cannot_name_is_refused_unless_it_is_nothing() {
+    let nameless = |inside: &Path| inside.join(OsStr::from_bytes(b"no\xffname"));
+    let make = |what: &dyn Fn(&Path)| {
+        let temp = tree(&[("a/1.bin", b"one"), ("b/2.bin", b"two")]);
+        fs::write(temp.path().join("outside.bin"), b"three").unwrap();
+        what(&nameless(&temp.path().join("data/a")));
+        temp
+    };
+    let nothing: [&dyn Fn(&Path); 3] = [
+        &|path| fs::create_dir(path).unwrap(),
+        &|path| symlink("gone", path).unwrap(),
+        &|path| symlink("../../outside.bin", path).unwrap(),
+    ];
+    for what in nothing {
+        let temp = make(what);
+        assert_eq!(keys(&request(temp.path())).1, ["a/1.bin", "b/2.bin"]);
+    }
+    let something: [&dyn Fn(&Path); 4] = [
+        &|path| fs::write(path, "three").unwrap(),
+        &|path| {
+            fs::create_dir(path).unwrap();
+            fs::write(path.join("3.bin"), "three").unwrap();
+        },
+        &|path| symlink("../b", path).unwrap(),
+        &|path| symlink("../b/2.bin", path).unwrap(),
+    ];
+    for what in something {
+        let temp = make(what);
+        let (error, text) = common::refusal(&request(temp.path()));
+        assert_eq!(error.kind(), ErrorKind::InvalidInput, "{text}");
+        for part in ["data/a/no", "is not UTF-8", "rename it"] {
+            assert!(text.contains(part), "no {part:?} in {text:?}");
+        }
+    }
 }
 
 #[test]

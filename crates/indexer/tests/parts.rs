@@ -259,6 +259,27 @@ fn an_index_grows_by_new_files_only() {
     assert!(chain(&error).contains("001.npy"), "{}", chain(&error));
 }
 
+#[test]
+fn labels_do_not_grow() {
+    let temp = tempfile::tempdir().unwrap();
+    for class in ["cat", "dog"] {
+        let folder = temp.path().join("data").join(class);
+        fs::create_dir_all(&folder).unwrap();
+        fs::write(folder.join("1.jpg"), class).unwrap();
+    }
+    let inputs = vec![temp.path().join("data")];
+    let mut request = IndexRequest::new(inputs, temp.path().join("out.forebay"));
+    request.labels = Some(forebay_indexer::Labels::Folders);
+    index(&request, &()).unwrap();
+    let before = fs::read(&request.output).unwrap();
+    // Among new files alone `dog` would be number 0.
+    fs::write(temp.path().join("data/dog/2.jpg"), "dog").unwrap();
+    request.append_to = Some(request.output.clone());
+    let error = chain(&index(&request, &()).unwrap_err());
+    assert!(error.contains("index the whole folder again"), "{error}");
+    assert!(fs::read(&request.output).unwrap() == before);
+}
+
 /// Folders of plain files that were last changed a while ago. `z` below them cannot be indexed.
 fn ended_listing() -> (TempDir, IndexRequest) {
     let temp = tempfile::tempdir().unwrap();

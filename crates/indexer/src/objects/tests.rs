@@ -1,5 +1,6 @@
 use std::path::Path;
 
+use forebay_dataset::SegmentIndex;
 use forebay_origin::testing::{MemoryStore, OneStore, version};
 use forebay_origin::{IndexFile, StoreFault};
 
@@ -50,7 +51,7 @@ fn ten_thousand_objects_are_indexed_from_their_listing_alone() {
     assert_eq!((index.len(), index.root()), (10_000, "s3://b/x"));
     // One look whether `x` itself is an object.
     assert_eq!(store.0.asked(), (0, 1, 1));
-    let segment = index.segment(forebay_dataset::SegmentIndex(7)).unwrap();
+    let segment = index.segment(SegmentIndex(7)).unwrap();
     assert_eq!(segment.fingerprint, version("\"v\"", &[1; 100]));
     // Blocks of 64 KiB each: 4,096 objects fill a shard.
     assert_eq!(index.shard_count(), 3);
@@ -68,6 +69,84 @@ fn a_prefix_is_its_objects_without_markers_and_hidden_ones() {
         (index.root(), keys(&index)),
         ("s3://b", vec!["x/a.bin", "xy/d.bin"])
     );
+}
+
+#[test]
+fn an_index_of_objects_grows_by_new_objects_only() {
+    let store = store(&["x/a.bin", "x/sub/b c.bin"]);
+    let (folder, _) = indexed(&store, &["s3://b/x"]).unwrap();
+    let mut request = request(folder.path(), &store, &["s3://b/x/sub"]);
+    request.append_to = Some(request.output.clone());
+    assert_eq!(index(&request, &()).unwrap().samples, 2, "nothing was new");
+
+    store.0.put("x/sub/d.bin", "\"d\"", b"new".to_vec());
+    assert_eq!(index(&request, &()).unwrap().samples, 3);
+    let grown = IndexFile::open(&request.output).unwrap();
+    grown.verify().unwrap();
+    assert_eq!(
+        (grown.root(), keys(&grown)),
+        ("s3://b/x", vec!["a.bin", "sub/b c.bin", "sub/d.bin"])
+    );
+    let origin = forebay_origin::open_origin(&grown.resolve_root(None), Some(&store)).unwrap();
+    let mut bytes = [0; 3];
+    let segment = grown.segment_ref(SegmentIndex(2)).unwrap();
+    origin.read_at(segment, 0, &mut bytes).unwrap();
+    assert_eq!(&bytes, b"new");
+
+    // What lies above the index's root needs a root above.
+    store.0.put("y/e.bin", "\"e\"", b"above".to_vec());
+    request.inputs = vec!["s3://b/y".into()];
+    index(&request, &()).unwrap();
+    let grown = IndexFile::open(&request.output).unwrap();
+    assert_eq!((grown.root(), grown.len()), ("s3://b", 4));
+    let paths = (0..4).map(|n| grown.segment(SegmentIndex(n)).unwrap().path);
+    assert_eq!(
+        paths.collect::<Vec<_>>(),
+        ["x/a.bin", "x/sub/b c.bin", "x/sub/d.bin", "y/e.bin"]
+    );
+
+    store.0.put("x/a.bin", "\"other\"", b"changed".to_vec());
+    request.inputs = vec!["s3://b/x".into()];
+    let error = index(&request, &()).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Stale);
+    assert!(error.to_string().contains("s3://b/x/a.bin"), "{error}");
+}
+
+#[test]
+fn indexes_of_one_store_are_merged_below_what_they_share() {
+    let store = store(&["x/1/a.bin", "x/2/b.bin", "z.bin"]);
+    let parts: Vec<_> = ["s3://b/x/1", "s3://b/x/2", "s3://b/z.bin", "s3://other/x"]
+        .iter()
+        .map(|input| indexed(&store, &[input]).unwrap().0)
+        .collect();
+    let output = parts[0].path().join("merged");
+    let merged = |numbers: &[usize]| {
+        let indexes = numbers.iter().map(|n| parts[*n].path().join("out.forebay"));
+        let request = crate::MergeRequest {
+            indexes: indexes.collect(),
+            output: output.clone(),
+        };
+        crate::merge(&request, &())?;
+        let merged = IndexFile::open(&output)?;
+        let paths = (0..merged.segment_count())
+            .map(|n| merged.segment(SegmentIndex(n)).unwrap().path.to_owned());
+        Ok::<_, IndexerError>((merged.root().to_owned(), paths.collect::<Vec<_>>()))
+    };
+    let (root, paths) = merged(&[0, 1]).unwrap();
+    assert_eq!(
+        (root.as_str(), paths.join(" ")),
+        ("s3://b/x", "1/a.bin 2/b.bin".to_owned())
+    );
+    let (root, paths) = merged(&[1, 2]).unwrap();
+    assert_eq!(
+        (root.as_str(), paths.join(" ")),
+        ("s3://b", "x/2/b.bin z.bin".to_owned())
+    );
+    let error = merged(&[0, 3]).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::InvalidInput);
+    for part in ["s3://b/x/1", "s3://other/x", "of one store"] {
+        assert!(error.to_string().contains(part), "{part}: {error}");
+    }
 }
 
 #[test]
