@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import datetime
 import hashlib
+import ipaddress
 import logging
 import re
+import ssl
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -65,8 +68,55 @@ class Web:
     sent: int = 0
 
 
+@dataclass
+class Authority:
+    """One that signs certificates, and a certificate of 127.0.0.1 that it has signed."""
+
+    certificate: Path
+    server: ssl.SSLContext
+
+    @classmethod
+    def make(cls, folder: Path) -> Authority:
+        """Skips the test where certificates cannot be made."""
+        x509 = pytest.importorskip("cryptography.x509", reason="cryptography is not installed")
+        from cryptography.hazmat.primitives import hashes, serialization
+        from cryptography.hazmat.primitives.asymmetric import ec
+
+        def signed(name: str, own: Any, by: str, key: Any, *parts: Any) -> bytes:
+            def named(text: str) -> Any:
+                return x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, text)])
+
+            now = datetime.datetime.now(datetime.UTC)
+            day = datetime.timedelta(days=1)
+            made = x509.CertificateBuilder().subject_name(named(name)).issuer_name(named(by))
+            made = made.public_key(own.public_key()).serial_number(x509.random_serial_number())
+            made = made.not_valid_before(now - day).not_valid_after(now + day)
+            for part in parts:
+                made = made.add_extension(part, critical=True)
+            pem: bytes = made.sign(key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
+            return pem
+
+        keys = [ec.generate_private_key(ec.SECP256R1()) for _ in range(2)]
+        authority = folder / "authority.pem"
+        is_authority = x509.BasicConstraints(ca=True, path_length=None)
+        authority.write_bytes(signed("authority", keys[0], "authority", keys[0], is_authority))
+        here = x509.SubjectAlternativeName([x509.IPAddress(ipaddress.ip_address("127.0.0.1"))])
+        key = keys[1].private_bytes(
+            serialization.Encoding.PEM,
+            serialization.PrivateFormat.PKCS8,
+            serialization.NoEncryption(),
+        )
+        server = folder / "server.pem"
+        server.write_bytes(signed("server", keys[1], "authority", keys[0], here) + key)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(server)
+        return cls(authority, context)
+
+
 @contextlib.contextmanager
-def web_server(root: Path, *, ranges: bool = True, tags: bool = True) -> Iterator[Web]:
+def web_server(
+    root: Path, *, ranges: bool = True, tags: bool = True, tls: ssl.SSLContext | None = None
+) -> Iterator[Web]:
     web = Web(root, ranges=ranges, tags=tags)
 
     class Handler(BaseHTTPRequestHandler):
@@ -113,7 +163,13 @@ def web_server(root: Path, *, ranges: bool = True, tags: bool = True) -> Iterato
                 self.wfile.write(part)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    web.url = f"http://127.0.0.1:{server.server_address[1]}"
+    if tls is not None:
+        # The handshake is the connection's own thread's: one that fails holds nobody up.
+        server.socket = tls.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
+    scheme = "http" if tls is None else "https"
+    web.url = f"{scheme}://127.0.0.1:{server.server_address[1]}"
     serving = threading.Thread(target=server.serve_forever, daemon=True)
     serving.start()
     try:

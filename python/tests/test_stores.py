@@ -12,8 +12,8 @@ import h5py
 import numpy as np
 import pytest
 from mounted import Mounted
-from node import Node
-from stores import S3, s3_server, web_server
+from node import Node, eventually
+from stores import S3, Authority, s3_server, web_server
 from worlds import World, assert_same
 
 import forebay
@@ -95,6 +95,40 @@ def test_the_command_reads_a_bucket(s3: S3, world: World, tmp_path: Path) -> Non
         world.read_by(flat)
     finally:
         forebay.stop(tmp_path / "c")
+
+
+def test_an_index_of_a_bucket_grows_and_is_merged(s3: S3, node: Node, tmp_path: Path) -> None:
+    for number in range(2):
+        path = tmp_path / f"{number}.h5"
+        with h5py.File(path, "w") as file:
+            file.create_group(f"s{number}")["x"] = np.arange(9) + number
+        s3.put(f"train/{number}/{path.name}", path.read_bytes())
+    parts = [tmp_path / f"part{number}.forebay" for number in range(2)]
+    for number, part in enumerate(parts):
+        succeed("index", f"s3://{s3.bucket}/train/{number}", "--output", part)
+    merged = tmp_path / "merged.forebay"
+    succeed("index", "merge", *parts, "--output", merged)
+    succeed("index", f"s3://{s3.bucket}/train", "--append", parts[0])
+    for index in (merged, parts[0]):
+        dataset = node.open(index)
+        assert dataset.root == "s3://bucket/train"
+        assert [dataset.key(number) for number in range(2)] == ["s0", "s1"]
+        for number in range(2):
+            assert_same(dataset[number], {"x": np.arange(9) + number})
+        succeed("verify", "--data", index)
+
+
+def test_a_link_out_of_an_object_is_refused_by_name(s3: S3, tmp_path: Path) -> None:
+    path = tmp_path / "a.h5"
+    with h5py.File(path, "w") as file:
+        file.create_group("s")["x"] = h5py.ExternalLink("other.h5", "/x")
+    s3.put("links/a.h5", path.read_bytes())
+    words = ["index", f"s3://{s3.bucket}/links", "--sample", "s*"]
+    done = run(*words, "--output", tmp_path / "x.forebay")
+    said = done.stderr.decode()
+    assert done.returncode == 1, said
+    for part in ("links/a.h5", "`s/x`", "a link out of an object of a store", "--fields"):
+        assert part in said, said
 
 
 def test_a_changed_object_is_stale_and_never_mixed(s3: S3, node: Node, tmp_path: Path) -> None:
@@ -198,6 +232,32 @@ def test_files_of_a_web_server_are_named_one_by_one_or_in_a_list(
                 fresh[0]
         finally:
             forebay.stop(tmp_path / "cache2")
+
+
+def test_a_server_behind_tls_is_read_where_its_authority_is_named(
+    node: Node, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = Authority.make(tmp_path)
+    with web_server(world.root, tls=authority.server) as web:
+        urls = [f"{web.url}/{path.name}" for path in sorted(world.root.glob("*.h5"))]
+        done = run("index", *urls, "--output", tmp_path / "x.forebay")
+        said = done.stderr.decode()
+        assert done.returncode == 1 and "`SSL_CERT_FILE`" in said, said
+        # Nothing was asked of a server that nobody vouches for.
+        assert web.requests == []
+        monkeypatch.setenv("SSL_CERT_FILE", str(authority.certificate))
+        forebay.index(urls, tmp_path / "web.forebay")
+        world.read_by(node.open(tmp_path / "web.forebay"))
+        assert node.status()["metrics"]["origin_bytes"] > 0
+        other = Node(tmp_path / "other")
+        line = [find_command(), "serve", "--cache", other.cache, "--dscp", "10"]
+        with subprocess.Popen([str(word) for word in line]) as daemon:
+            try:
+                eventually("the daemon serves", (other.cache / "daemon.sock").exists)
+                world.read_by(other.open(tmp_path / "web.forebay", start_daemon=False))
+                assert other.status()["metrics"]["origin_bytes"] > 0
+            finally:
+                daemon.terminate()
 
 
 def test_a_web_server_that_knows_no_ranges_is_refused_when_indexing(

@@ -24,6 +24,9 @@ pub(crate) enum Answer {
     },
     /// No answer.
     Lost { kind: HttpErrorKind, words: String },
+    /// No answer is asked for: the certificate of the server is none that counts here. True if that
+    /// is because nobody known has signed it.
+    Untrusted { unknown: bool, words: String },
 }
 
 tokio::task_local! {

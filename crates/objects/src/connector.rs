@@ -1,5 +1,7 @@
 //! The way to the network: bounds what is kept of an answer, and notes how it went.
 
+use std::error::Error;
+use std::io;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -11,6 +13,7 @@ use object_store::client::{
     HttpClient, HttpConnector, HttpError, HttpErrorKind, HttpRequest, HttpResponse,
     HttpResponseBody, HttpService, ReqwestConnector,
 };
+use rustls::CertificateError;
 
 use crate::StoreSettings;
 use crate::answer::{Answer, note, region, words};
@@ -66,6 +69,13 @@ impl HttpService for Bounded {
         let (parts, body) = match answer {
             Ok(answer) => answer.into_parts(),
             Err(error) => {
+                if let Some(fault) = certificate_fault(&error) {
+                    let unknown = *fault == CertificateError::UnknownIssuer;
+                    let words = chain(&error);
+                    note(Answer::Untrusted { unknown, words });
+                    // It would be the same if it was asked again.
+                    return Err(HttpError::new(HttpErrorKind::Unknown, error));
+                }
                 note(Answer::Lost {
                     kind: error.kind(),
                     words: chain(&error),
@@ -98,6 +108,25 @@ impl HttpService for Bounded {
     }
 }
 
+/// What is wrong with the server's certificate, if that is why there was no answer.
+fn certificate_fault(error: &HttpError) -> Option<&CertificateError> {
+    let mut cause: Option<&(dyn Error + 'static)> = Some(error);
+    while let Some(error) = cause {
+        // What an I/O error wraps is not among its causes.
+        let wrapped = error
+            .downcast_ref::<io::Error>()
+            .and_then(io::Error::get_ref);
+        let wrapped = wrapped.and_then(|inner| inner.downcast_ref());
+        if let Some(rustls::Error::InvalidCertificate(fault)) =
+            error.downcast_ref::<rustls::Error>().or(wrapped)
+        {
+            return Some(fault);
+        }
+        cause = error.source();
+    }
+    None
+}
+
 /// An answer with another part than the one asked for, or one that is not said.
 #[derive(Debug)]
 struct OtherRange;
@@ -108,7 +137,7 @@ impl std::fmt::Display for OtherRange {
     }
 }
 
-impl std::error::Error for OtherRange {}
+impl Error for OtherRange {}
 
 /// First and last byte of a range.
 fn range(value: Option<&HeaderValue>, unit: &str) -> Option<(u64, u64)> {
@@ -144,7 +173,7 @@ async fn beginning(mut body: HttpResponseBody) -> Vec<u8> {
 }
 
 /// An error with its causes, each once.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+pub(crate) fn chain(error: &dyn Error) -> String {
     let mut text = error.to_string();
     let mut cause = error.source();
     while let Some(error) = cause {

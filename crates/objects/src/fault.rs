@@ -31,6 +31,15 @@ pub(crate) fn fault(
             _ => StoreFault::Unreachable { detail: words },
         },
         Answer::Good { whole: true } => StoreFault::NoRanges,
+        Answer::Untrusted { unknown, words } => StoreFault::Unreachable {
+            detail: match unknown {
+                true => format!(
+                    "{words}: nobody whom this system trusts has signed the server's certificate; \
+                     name a file with that of its authority in `SSL_CERT_FILE`"
+                ),
+                false => words,
+            },
+        },
         // The head of the answer was good: its body broke off, or does not fit.
         Answer::Good { whole: false } => match network(error) {
             Some(HttpErrorKind::Timeout) => late,
