@@ -34,9 +34,10 @@ fn stop(py: Python<'_>, cache: PathBuf, deadline_s: f64) -> PyResult<()> {
 /// Who answered this process's reads so far: bytes that were resident, bytes that the daemon made
 /// resident first, bytes of whole blocks that other nodes gave for those, and bytes read from the
 /// origin here; then the seconds spent in reads, summed over threads, and the part of them spent on
-/// what was not resident.
+/// what was not resident; then those spent on opening files of the cache, which are not among
+/// them, and the part of the wait that was for metadata of the origin.
 #[pyfunction]
-fn answered() -> (u64, u64, u64, u64, f64, f64) {
+fn answered() -> (u64, u64, u64, u64, f64, f64, f64, f64) {
     let so_far = forebay_client::answered();
     (
         so_far.local_bytes,
@@ -45,6 +46,8 @@ fn answered() -> (u64, u64, u64, u64, f64, f64) {
         so_far.direct_bytes,
         so_far.reading.as_secs_f64(),
         so_far.waited.as_secs_f64(),
+        so_far.local_metadata.as_secs_f64(),
+        so_far.origin_metadata.as_secs_f64(),
     )
 }
 

@@ -16,7 +16,7 @@ from worlds import World
 
 import forebay.torch as fb
 from forebay._command import run_command
-from forebay.torch.loader import _Lead
+from forebay.torch.loader import _Answer, _Lead
 
 SIZE = 5000
 SAMPLES = 24
@@ -90,6 +90,48 @@ def test_the_commands_read_the_records(node: Node, files: World, tmp_path: Path)
     assert not any("unknown" in sentence for sentence in summary["unread"])
     classes = json.loads(run_command(["tiers", "classes", str(file), "--json"]))
     assert "local-read" in json.dumps(classes)
+
+
+def test_a_run_has_every_class_of_its_reads(node: Node, files: World, tmp_path: Path) -> None:
+    folder = tmp_path / "records"
+    train(node, files, folder, **workers("fork"))
+    found = read(folder)
+    for io, iteration in zip(found["io"], found["iteration"], strict=True):
+        seconds = io["seconds"]
+        assert set(seconds) == {"origin-read", "origin-meta", "local-read", "local-meta"}
+        assert min(seconds.values()) >= 0
+        waited = seconds["origin-read"] + seconds["origin-meta"]
+        assert waited == pytest.approx(iteration["late_s"])
+    epochs = [[io["seconds"] for io in found["io"] if io["epoch"] == each] for each in (1, 2)]
+    # The daemon opens the file of each sample; what is resident needs nothing of the origin.
+    assert sum(seconds["origin-meta"] for seconds in epochs[0]) > 0
+    assert sum(seconds["origin-meta"] for seconds in epochs[1]) == 0
+    assert sum(seconds["local-meta"] for seconds in epochs[0]) > 0
+    (file,) = folder.iterdir()
+    shown = run_command(["tiers", "classes", str(file)])
+    for name in ("origin-read", "origin-meta", "local-read", "local-meta"):
+        assert name in shown
+
+
+def test_waits_are_shared_among_those_waited_for() -> None:
+    answer = _Answer(
+        worker=0,
+        local_bytes=1,
+        staged_bytes=100,
+        peer_bytes=25,
+        direct_bytes=0,
+        reading_s=3.0,
+        waited_s=2.0,
+        local_meta_s=0.25,
+        origin_meta_s=0.5,
+    )
+    assert answer.seconds() == {
+        "origin-read": 1.125,
+        "origin-meta": 0.375,
+        "local-read": 1.0,
+        "local-meta": 0.25,
+        "peer-read": 0.5,
+    }
 
 
 def test_the_environment_asks_for_records(

@@ -2,11 +2,11 @@
 
 use std::cell::RefCell;
 use std::ops::Range;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use forebay_dataset::{ByteRange, ShardIndex};
-use forebay_origin::Origin;
-use forebay_residency::now_ticks;
+use forebay_origin::{Origin, spent};
+use forebay_residency::{Counter, now_ticks};
 
 use crate::cache::{Cache, CachedDataset};
 use crate::error::FillError;
@@ -260,7 +260,13 @@ impl Cache {
         }
         let segment = shard.index.segment_ref(piece.segment)?;
         self.metrics.origin_reads.add(1);
+        let before = spent();
         let read = origin.read_at(segment, piece.offset, &mut buffer[..len]);
+        let spent = spent().since(before);
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        let stamps = &shard.stamps;
+        stamps.count(Counter::OriginMetadataNs, ns(spent.metadata));
+        stamps.count(Counter::OriginReadNs, ns(spent.reading));
         let counter = if read.is_ok() {
             &self.metrics.origin_bytes
         } else {

@@ -1,5 +1,6 @@
 //! Who answered this process's reads.
 
+use std::cell::Cell;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
@@ -15,10 +16,16 @@ pub struct Answered {
     pub peer_bytes: u64,
     /// Bytes that this process read from the origin itself.
     pub direct_bytes: u64,
-    /// Time spent in reads, summed over threads.
+    /// Time spent in reads, summed over threads, but for `local_metadata`.
     pub reading: Duration,
     /// The part of it that was spent on bytes that were not resident.
     pub waited: Duration,
+    /// Time spent on opening files of the node's cache.
+    pub local_metadata: Duration,
+    /// The part of `waited` that went to opening files of the origin and to asking which version
+    /// they are: of reads here as it was, of what the daemon was waited for by the share that it
+    /// had in the daemon's time at the origin meanwhile.
+    pub origin_metadata: Duration,
 }
 
 /// Who answered the reads of this process so far.
@@ -31,6 +38,8 @@ pub fn answered() -> Answered {
         direct_bytes: get(&ANSWERS.direct),
         reading: Duration::from_nanos(get(&ANSWERS.reading_ns)),
         waited: Duration::from_nanos(get(&ANSWERS.waited_ns)),
+        local_metadata: Duration::from_nanos(get(&ANSWERS.local_metadata_ns)),
+        origin_metadata: Duration::from_nanos(get(&ANSWERS.origin_metadata_ns)),
     }
 }
 
@@ -42,6 +51,8 @@ struct Answers {
     direct: AtomicU64,
     reading_ns: AtomicU64,
     waited_ns: AtomicU64,
+    local_metadata_ns: AtomicU64,
+    origin_metadata_ns: AtomicU64,
 }
 
 static ANSWERS: Answers = Answers {
@@ -51,7 +62,14 @@ static ANSWERS: Answers = Answers {
     direct: AtomicU64::new(0),
     reading_ns: AtomicU64::new(0),
     waited_ns: AtomicU64::new(0),
+    local_metadata_ns: AtomicU64::new(0),
+    origin_metadata_ns: AtomicU64::new(0),
 };
+
+thread_local! {
+    /// Time that this thread has spent on opening files of the cache.
+    static OPENING: Cell<Duration> = const { Cell::new(Duration::ZERO) };
+}
 
 /// How bytes came to be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,24 +95,56 @@ pub(crate) fn from_peers(bytes: u64) {
     ANSWERS.peer.fetch_add(bytes, Ordering::Relaxed);
 }
 
-/// Counts the time until it is dropped.
-pub(crate) struct Timed(&'static AtomicU64, Instant);
+/// Opens files of the cache, and counts the time.
+pub(crate) fn opening<T>(open: impl FnOnce() -> T) -> T {
+    let began = Instant::now();
+    let opened = open();
+    let took = began.elapsed();
+    OPENING.set(OPENING.get() + took);
+    add(&ANSWERS.local_metadata_ns, took);
+    opened
+}
+
+/// So much of a wait was for the origin's metadata.
+pub(crate) fn for_origin_metadata(time: Duration) {
+    add(&ANSWERS.origin_metadata_ns, time);
+}
+
+/// Counts the time until it is dropped, but for that of [`opening`].
+pub(crate) struct Timed {
+    counter: &'static AtomicU64,
+    began: Instant,
+    opening: Duration,
+}
 
 impl Timed {
     /// As spent in a read.
     pub(crate) fn reading() -> Self {
-        Self(&ANSWERS.reading_ns, Instant::now())
+        Self::of(&ANSWERS.reading_ns)
     }
 
     /// As spent on bytes that were not resident.
     pub(crate) fn waiting() -> Self {
-        Self(&ANSWERS.waited_ns, Instant::now())
+        Self::of(&ANSWERS.waited_ns)
+    }
+
+    fn of(counter: &'static AtomicU64) -> Self {
+        Self {
+            counter,
+            began: Instant::now(),
+            opening: OPENING.get(),
+        }
     }
 }
 
 impl Drop for Timed {
     fn drop(&mut self) {
-        let took = u64::try_from(self.1.elapsed().as_nanos()).unwrap_or(u64::MAX);
-        self.0.fetch_add(took, Ordering::Relaxed);
+        let opening = OPENING.get().saturating_sub(self.opening);
+        add(self.counter, self.began.elapsed().saturating_sub(opening));
     }
+}
+
+fn add(counter: &AtomicU64, time: Duration) {
+    let ns = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+    counter.fetch_add(ns, Ordering::Relaxed);
 }

@@ -13,6 +13,7 @@
 #![deny(unsafe_code)]
 
 mod answers;
+mod at_origin;
 mod dataset;
 mod error;
 mod files;

@@ -39,6 +39,7 @@ impl Dataset {
             return Ok(());
         }
         let _waiting = Timed::waiting();
+        let _at_origin = self.at_origin(&missing);
         let deadline = Instant::now() + self.deadline;
         for _ in 0..STAGE_TRIES {
             if !self.stage_parts(&missing, deadline)? {

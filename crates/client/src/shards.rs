@@ -8,6 +8,8 @@ use forebay_dataset::{IndexError, ShardIndex};
 use forebay_origin::IndexFile;
 use forebay_residency::{MapIdentity, ShardPaths, SharedShard};
 
+use crate::answers;
+
 /// Shards open at one time, at most: each keeps a descriptor.
 const MOST_OPEN: usize = 384;
 
@@ -50,7 +52,8 @@ impl Shards {
             shard_len: index.shard_len(shard)?,
         };
         // Whatever is wrong with the files, they are only a cache: absent until replaced.
-        let opened = SharedShard::open(ShardPaths::new(&self.folder, shard), &identity);
+        let paths = ShardPaths::new(&self.folder, shard);
+        let opened = answers::opening(|| SharedShard::open(paths, &identity));
         let Ok(Some(opened)) = opened else {
             return Ok(None);
         };

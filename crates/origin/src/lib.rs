@@ -9,6 +9,7 @@
 mod error;
 mod index_file;
 mod posix;
+mod spent;
 mod store;
 #[allow(unsafe_code)]
 mod sys;
@@ -20,6 +21,7 @@ mod url;
 pub use error::{OriginError, StoreFault};
 pub use index_file::{IndexFile, map_index_file};
 pub use posix::{PosixOrigin, fingerprint_of};
+pub use spent::{Spent, spent};
 pub use store::{Objects, Stores, open_origin};
 pub use tree_file::{open_tree, tree_path};
 pub use url::{Scheme, StoreUrl};

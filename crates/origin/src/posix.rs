@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use forebay_dataset::{Fingerprint, SegmentIndex};
 
-use crate::{Origin, OriginError, SegmentRef};
+use crate::{Origin, OriginError, SegmentRef, spent};
 
 /// Files kept open, so that a read costs no open at the metadata server.
 const OPEN_FILES: usize = 256;
@@ -41,6 +41,11 @@ impl PosixOrigin {
             return Ok(file.clone());
         }
         drop(table);
+        spent::metadata(|| self.open_first(segment))
+    }
+
+    /// Opens a file that is not open yet.
+    fn open_first(&self, segment: SegmentRef<'_>) -> Result<Arc<File>, OriginError> {
         let path = self.root.join(segment.path);
         let file = File::open(&path).map_err(|source| OriginError::Open {
             path: path.display().to_string(),
@@ -101,10 +106,10 @@ impl Origin for PosixOrigin {
             });
         }
         let file = self.open(segment)?;
-        let read = file.read_exact_at(out, offset);
+        let read = spent::reading(|| file.read_exact_at(out, offset));
         // After the read: a file that changed before or during it shows here, whatever the read
         // returned.
-        self.check(segment, &file)?;
+        spent::metadata(|| self.check(segment, &file))?;
         read.map_err(|source| OriginError::Read {
             path: self.shown(segment),
             offset,

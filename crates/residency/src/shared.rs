@@ -180,6 +180,11 @@ impl SharedShard {
         }
     }
 
+    /// A statistic as it is now.
+    pub fn counted(&self, counter: Counter) -> u64 {
+        (self.stamps.as_ref()).map_or(0, |stamps| stamps.read(counter))
+    }
+
     fn touch(&self, blocks: &Range<u64>) {
         if let Some(stamps) = &self.stamps {
             stamps.touch(blocks, now_ticks());

@@ -20,7 +20,7 @@ const MAGIC: [u8; 8] = *b"FBSTAMP\x01";
 const HEADER_BYTES: u64 = 4096;
 const COUNTERS_AT: u64 = 64;
 
-/// What the clients of a shard count.
+/// What the clients of a shard count, and its daemon.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Counter {
     /// Bytes that readers asked for.
@@ -29,6 +29,11 @@ pub enum Counter {
     LocalBytes = 1,
     /// Bytes that clients read from the origin themselves.
     DirectBytes = 2,
+    /// Nanoseconds that the daemon has spent on opening files of the origin and on asking which
+    /// version they are.
+    OriginMetadataNs = 3,
+    /// Nanoseconds that the daemon has spent on reading them.
+    OriginReadNs = 4,
 }
 
 /// Tenths of a second since the machine started: the unit of stamps.

@@ -107,6 +107,9 @@ class _Answer:
     direct_bytes: int
     reading_s: float
     waited_s: float
+    local_meta_s: float
+    # Of waits, as if all of what was waited for came from the origin.
+    origin_meta_s: float
 
     @property
     def from_peers_bytes(self) -> int:
@@ -115,10 +118,15 @@ class _Answer:
 
     def seconds(self) -> dict[str, float]:
         """The time of the reads by class of I/O; waits are shared among those waited for by bytes."""
-        found = {"local-read": max(0.0, self.reading_s - self.waited_s)}
         absent = self.staged_bytes + self.direct_bytes
         from_peers = self.from_peers_bytes / absent if absent else 0.0
-        found["origin-read"] = self.waited_s * (1 - from_peers)
+        origin_meta = min(self.origin_meta_s, self.waited_s)
+        found = {
+            "origin-read": (self.waited_s - origin_meta) * (1 - from_peers),
+            "origin-meta": origin_meta * (1 - from_peers),
+            "local-read": max(0.0, self.reading_s - self.waited_s),
+            "local-meta": self.local_meta_s,
+        }
         if from_peers:
             found["peer-read"] = self.waited_s * from_peers
         return found
@@ -143,7 +151,7 @@ class _Answering:
         return self._collate(samples), (0 if worker is None else worker.id, *since)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_collate": self._collate, "_before": (0, 0, 0, 0, 0.0, 0.0)}
+        return {"_collate": self._collate, "_before": (0, 0, 0, 0, 0.0, 0.0, 0.0, 0.0)}
 
 
 class _Recorder:
