@@ -102,16 +102,16 @@ def test_an_index_of_a_bucket_grows_and_is_merged(s3: S3, node: Node, tmp_path: 
         path = tmp_path / f"{number}.h5"
         with h5py.File(path, "w") as file:
             file.create_group(f"s{number}")["x"] = np.arange(9) + number
-        s3.put(f"train/{number}/{path.name}", path.read_bytes())
+        s3.put(f"grown/{number}/{path.name}", path.read_bytes())
     parts = [tmp_path / f"part{number}.forebay" for number in range(2)]
     for number, part in enumerate(parts):
-        succeed("index", f"s3://{s3.bucket}/train/{number}", "--output", part)
+        succeed("index", f"s3://{s3.bucket}/grown/{number}", "--output", part)
     merged = tmp_path / "merged.forebay"
     succeed("index", "merge", *parts, "--output", merged)
-    succeed("index", f"s3://{s3.bucket}/train", "--append", parts[0])
+    succeed("index", f"s3://{s3.bucket}/grown", "--append", parts[0])
     for index in (merged, parts[0]):
         dataset = node.open(index)
-        assert dataset.root == "s3://bucket/train"
+        assert dataset.root == "s3://bucket/grown"
         assert [dataset.key(number) for number in range(2)] == ["s0", "s1"]
         for number in range(2):
             assert_same(dataset[number], {"x": np.arange(9) + number})

@@ -112,17 +112,14 @@ impl HttpService for Bounded {
 fn certificate_fault(error: &HttpError) -> Option<&CertificateError> {
     let mut cause: Option<&(dyn Error + 'static)> = Some(error);
     while let Some(error) = cause {
-        // What an I/O error wraps is not among its causes.
-        let wrapped = error
-            .downcast_ref::<io::Error>()
-            .and_then(io::Error::get_ref);
-        let wrapped = wrapped.and_then(|inner| inner.downcast_ref());
-        if let Some(rustls::Error::InvalidCertificate(fault)) =
-            error.downcast_ref::<rustls::Error>().or(wrapped)
-        {
+        if let Some(rustls::Error::InvalidCertificate(fault)) = error.downcast_ref() {
             return Some(fault);
         }
-        cause = error.source();
+        // What an I/O error wraps is not among its causes.
+        cause = match error.downcast_ref().and_then(io::Error::get_ref) {
+            Some(wrapped) => Some(wrapped),
+            None => error.source(),
+        };
     }
     None
 }
