@@ -68,6 +68,8 @@ EXEMPT_ARROWS: set[tuple[str, str]] = {
     ("jobserver", "libc"),
 }
 
+# `bzip2-1.0.6` is the SPDX name of bzip2's own licence, which asks for no more than the BSD ones:
+# that of libbz2-rs-sys, with which logs of Darshan are unpacked.
 LICENCES = {
     "0BSD", "Apache-2.0", "Apache-2.0 WITH LLVM-exception", "BSD-2-Clause", "BSD-3-Clause",
     "BSL-1.0", "bzip2-1.0.6", "CC0-1.0", "ISC", "MIT", "MIT-0", "Unicode-3.0", "Unlicense", "Zlib",
