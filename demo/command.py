@@ -44,6 +44,20 @@ def run(command: Sequence[str], timeout_seconds: float) -> None:
         raise CommandError(f"`{' '.join(command)}` failed: exit status {code}")
 
 
+def captured(command: Sequence[str], timeout_seconds: float) -> str:
+    """What a program prints that ends soon."""
+    shown = " ".join(command)
+    try:
+        done = subprocess.run(
+            command, check=False, capture_output=True, text=True, timeout=timeout_seconds
+        )
+    except subprocess.TimeoutExpired:
+        raise CommandError(f"`{shown}` did not end within {timeout_seconds:g} s") from None
+    if done.returncode != 0:
+        raise CommandError(f"`{shown}` failed: {done.stderr.strip()}")
+    return done.stdout
+
+
 def end_group(process: subprocess.Popen[bytes]) -> None:
     """Kill what is left of a program that leads its own process group."""
     with contextlib.suppress(ProcessLookupError, PermissionError):

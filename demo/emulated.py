@@ -8,10 +8,11 @@ import time
 from pathlib import Path
 from types import TracebackType
 
-from demo.command import CommandError, end_group, forebay
+from demo.command import CommandError, captured, end_group, forebay
 
 _MOUNT_SECONDS = 20.0
 _UNMOUNT_SECONDS = 5.0
+_STATUS_SECONDS = 20.0
 
 
 def is_mounted(folder: Path) -> bool:
@@ -84,6 +85,10 @@ class EmulatedTier:
             self._stop()
             raise
         return self._mount
+
+    def status(self) -> str:
+        """What it has answered since it was mounted, as JSON."""
+        return captured([forebay(), "emulate", "ctl", str(self._mount), "status"], _STATUS_SECONDS)
 
     def __exit__(
         self,

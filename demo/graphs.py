@@ -55,6 +55,8 @@ class Batch:
     digest: NDArray[np.int64]
     sample_bytes: int
     arrays: dict[str, NDArray[Any]]
+    # Time that its worker spent on it, in seconds.
+    worker_s: float = 0.0
 
     @cached_property
     def graphs(self) -> GraphBatch:

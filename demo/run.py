@@ -71,8 +71,12 @@ class Places:
         return self.out / "summary.json"
 
     def seen(self, path: str) -> Path:
-        """What one path delivered: order, digests, losses."""
+        """What one path delivered: order, digests, losses; and the time of its workers."""
         return self.out / f"seen-{path}.npz"
+
+    def tier(self, path: str) -> Path:
+        """What the emulated tier had answered when a path was done."""
+        return self.out / f"tier-{path}.json"
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
@@ -195,6 +199,7 @@ def measure(places: Places, options: argparse.Namespace) -> None:
             for path in records.PATHS:
                 say(f"training {options.epochs} epochs, path `{path}`")
                 train(path, places, root, options)
+                places.tier(path).write_text(tier.status())
         finally:
             # The daemon holds files of the mount open.
             if places.cache.exists():

@@ -38,6 +38,8 @@ class Seen:
     digest: list[NDArray[np.int64]] = field(default_factory=list)
     loss: list[float] = field(default_factory=list)
     sample_bytes: int = 0
+    # Time that workers spent on its batches, in seconds, summed over them.
+    worker_s: float = 0.0
 
     def add(self, batch: Batch, loss: float) -> None:
         """Keep what identifies a batch."""
@@ -45,6 +47,30 @@ class Seen:
         self.digest.append(batch.digest)
         self.loss.append(loss)
         self.sample_bytes += batch.sample_bytes
+        self.worker_s += batch.worker_s
+
+
+class _Timed(Dataset[Any]):
+    """A data set that says of each batch when its worker began with it."""
+
+    def __init__(self, dataset: Dataset[Example]) -> None:
+        self._dataset: Any = dataset
+
+    def __len__(self) -> int:
+        return len(self._dataset)
+
+    def __getitems__(self, indices: list[int]) -> tuple[float, list[Example]]:
+        began = time.perf_counter()
+        if hasattr(self._dataset, "__getitems__"):
+            return began, self._dataset.__getitems__(indices)
+        return began, [self._dataset[index] for index in indices]
+
+
+def _collate(begun: tuple[float, list[Example]]) -> Batch:
+    began, examples = begun
+    batch = collate(examples)
+    batch.worker_s = time.perf_counter() - began
+    return batch
 
 
 class Trainer:
@@ -64,12 +90,12 @@ class Trainer:
             dataset = StagedDataset(options.index, options.root, options.cache, rows)
             self._sampler = StagedSampler(dataset, options.seed)
         workers = options.workers
-        self._loader: DataLoader[Example] = DataLoader(
-            dataset,
+        self._loader: DataLoader[Any] = DataLoader(
+            _Timed(dataset),
             batch_size=options.batch,
             sampler=self._sampler,
             num_workers=workers,
-            collate_fn=collate,
+            collate_fn=_collate,
             prefetch_factor=options.prefetch if workers else None,
             persistent_workers=workers > 0,
             multiprocessing_context="fork" if workers else None,
@@ -170,7 +196,7 @@ def train(options: argparse.Namespace) -> None:
     rows = read_manifest(options.data)
     trainer = Trainer(options, rows)
     trainer.warm_up(_made_up_batch(options.batch))
-    orders, digests, losses = [], [], []
+    orders, digests, losses, worker_s = [], [], [], []
     for number in range(1, options.epochs + 1):
         before = _traffic(options)
         steps, seen, wall = trainer.epoch(number)
@@ -184,7 +210,8 @@ def train(options: argparse.Namespace) -> None:
         orders.append(np.concatenate(seen.index))
         digests.append(np.concatenate(seen.digest))
         losses.append(seen.loss)
-    np.savez(options.seen, index=orders, digest=digests, loss=losses)
+        worker_s.append(seen.worker_s)
+    np.savez(options.seen, index=orders, digest=digests, loss=losses, worker_s=worker_s)
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:

@@ -50,6 +50,12 @@ def test_the_order_is_that_of_the_distributed_sampler(trained: tuple[Path, Any])
     assert seen["index"][0].tolist() != seen["index"][1].tolist()
 
 
+def test_the_time_of_workers_is_kept_epoch_by_epoch(trained: tuple[Path, Any]) -> None:
+    _, seen = trained
+    assert seen["worker_s"].shape == (2,)
+    assert seen["worker_s"].min() > 0
+
+
 def test_digests_are_those_of_the_stored_samples(trained: tuple[Path, Any], tiny: Path) -> None:
     import h5py
 

@@ -4,25 +4,23 @@ from __future__ import annotations
 
 import argparse
 import json
-import subprocess
 import sys
 import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from demo.command import CommandError, forebay, run
+from demo.command import CommandError, captured, forebay, run
 from demo.emulated import EmulatedTier
-from demo.run import PROFILE
+from demo.run import PROFILE, Places
 from demo.run import main as demo
-from demo.tiers.worker import worker_ms
+from demo.tiers.cost import SampleCost
 
 _HERE = Path(__file__).absolute().parent
 _SECONDS = 600.0
 _PROCESSES = 4
-# The plan's job is the demonstration's. A sample costs h5py 29 reads.
+# The plan's job is the demonstration's.
 _SAMPLES, _BATCH, _WORKERS, _SCALE, _SEED = 1600, 16, 4, 0.25, 7
-_READS = 29.09
 
 
 @dataclass(frozen=True)
@@ -80,18 +78,13 @@ def sweep(setup: Setup, out: Path) -> Path:
 
 def best_rate(records: Path) -> float:
     """The best cache rate of the one setup in a record file, in percent."""
-    answer = captured(["tiers", "whatif", str(records), "--json"])
+    answer = answered(["tiers", "whatif", str(records), "--json"])
     return float(answer["setups"][0]["answer"]["best_measured"]["cache_rate"])
 
 
-def captured(words: list[str]) -> dict[str, Any]:
-    """What a command prints as JSON."""
-    done = subprocess.run(
-        [forebay(), *words], check=False, capture_output=True, text=True, timeout=_SECONDS
-    )
-    if done.returncode != 0:
-        raise CommandError(f"`forebay {' '.join(words)}` failed: {done.stderr.strip()}")
-    content: dict[str, Any] = json.loads(done.stdout)
+def answered(words: list[str]) -> dict[str, Any]:
+    """What a command of `forebay` prints as JSON."""
+    content: dict[str, Any] = json.loads(captured([forebay(), *words], _SECONDS))
     return content
 
 
@@ -111,14 +104,18 @@ def check_plan(out: Path) -> None:
     say("plan: training the demonstration on its emulated tier")
     if demo(["--out", str(out), "--samples", str(_SAMPLES), "--scale", str(_SCALE)]) != 0:
         raise CommandError("the demonstration failed")
-    worker = worker_ms(out / "data", out / "mnt-none", _WORKERS)
-    say(f"plan: a sample costs a worker {worker:.1f} ms beside the origin's delays")
+    cost = SampleCost.of(Places(out), _SAMPLES)
+    say(
+        f"plan: a sample cost a worker {cost.direct_ms:.1f} ms beside the origin's delays in "
+        f"{cost.reads:.2f} reads, and through Forebay {cost.staged_ms:.1f} ms"
+    )
     words = ["tiers", "plan", "--origin", str(PROFILE), "--scale", str(_SCALE)]
     words += ["--seed", str(_SEED), "--replay", "--samples", str(_SAMPLES)]
     words += ["--sample-bytes", "286 KB", "--batch", str(_BATCH), "--workers", str(_WORKERS)]
-    words += ["--reads-per-sample", str(_READS), "--cpu-ms", f"{worker:.1f}"]
+    words += ["--reads-per-sample", f"{cost.reads:.2f}", "--cpu-ms", f"{cost.direct_ms:.2f}"]
+    words += ["--staged-cpu-ms", f"{cost.staged_ms:.2f}"]
     words += ["--records", str(out / "records.jsonl"), "--json"]
-    for one in captured(words)["compared"]:
+    for one in answered(words)["compared"]:
         if one["epoch"] is not None:
             continue
         wall = one["forecast_wall_s"] / one["measured_wall_s"] - 1

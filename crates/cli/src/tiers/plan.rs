@@ -80,6 +80,9 @@ struct Job {
     /// Milliseconds of a worker for each sample, beside its reads
     #[arg(long, value_name = "MS", default_value_t = 0.0)]
     cpu_ms: f64,
+    /// The same where they are read through Forebay [default: as --cpu-ms]
+    #[arg(long, value_name = "MS")]
+    staged_cpu_ms: Option<f64>,
 }
 
 #[derive(Args)]
@@ -203,7 +206,7 @@ fn scenario(arguments: &Arguments, run: Option<&Run>) -> Result<Scenario, Failur
             metadata_per_sample: direct.metadata_per_sample,
             cpu_s,
         },
-        staged: staged_plan(staged, cpu_s),
+        staged: staged_plan(staged, job.staged_cpu_ms.map_or(cpu_s, |ms| ms / 1e3)),
         seed: arguments.seed,
     };
     if let Some(capacity) = staged.capacity {
