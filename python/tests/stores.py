@@ -113,6 +113,15 @@ class Authority:
         return cls(authority, context)
 
 
+def _encrypted(server: ThreadingHTTPServer, tls: ssl.SSLContext | None) -> str:
+    """Puts a server behind TLS, if there is any; the scheme of its URLs."""
+    if tls is None:
+        return "http"
+    # The handshake is the connection's own thread's: one that fails holds nobody up.
+    server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
+    return "https"
+
+
 @contextlib.contextmanager
 def web_server(
     root: Path, *, ranges: bool = True, tags: bool = True, tls: ssl.SSLContext | None = None
@@ -163,13 +172,7 @@ def web_server(
                 self.wfile.write(part)
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    if tls is not None:
-        # The handshake is the connection's own thread's: one that fails holds nobody up.
-        server.socket = tls.wrap_socket(
-            server.socket, server_side=True, do_handshake_on_connect=False
-        )
-    scheme = "http" if tls is None else "https"
-    web.url = f"{scheme}://127.0.0.1:{server.server_address[1]}"
+    web.url = f"{_encrypted(server, tls)}://127.0.0.1:{server.server_address[1]}"
     serving = threading.Thread(target=server.serve_forever, daemon=True)
     serving.start()
     try:
