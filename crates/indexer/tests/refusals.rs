@@ -13,7 +13,7 @@ use forebay_dataset::ErrorKind;
 use forebay_indexer::{IndexRequest, index};
 
 /// What each file of the case `refused` has, in the words of its refusal.
-const FEATURES: &[(&str, &str)] = &[
+const FEATURES: [(&str, &str); 24] = [
     ("vlen", "a variable-length type"),
     ("vlen_ints", "a variable-length type"),
     ("reference", "a type of object references"),
@@ -83,7 +83,7 @@ fn every_feature_that_is_refused_is_named() {
             "virtual",
         ];
         let advised = text.contains("forebay flatten");
-        assert_eq!(advised, decoded.contains(name), "{text}");
+        assert_eq!(advised, decoded.contains(&name), "{text}");
         let summary = index(&request, &()).unwrap();
         assert_eq!((summary.samples, summary.fields.len()), (1, 1), "{name}");
         fs::remove_file(&request.output).unwrap();
