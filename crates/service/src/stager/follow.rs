@@ -11,6 +11,7 @@ use forebay_residency::{PlanFile, PlanPlace};
 
 use super::flights::OriginId;
 use super::known::Place;
+use super::start::Start;
 use crate::stage::OpenDataset;
 
 /// Entries read from a plan at one time.
@@ -18,16 +19,7 @@ const WINDOW: u64 = 4096;
 /// Samples that staging may be ahead, whatever their size.
 const MOST_AHEAD: u64 = 1 << 20;
 /// Samples that staging may be ahead before the pace is known.
-const FIRST_AHEAD: u64 = 4096;
-/// Samples that are staged ahead while a loader starts its workers: enough that the first batch is
-/// there, and few enough to leave them the processors.
-const START_AHEAD: u64 = 32;
-/// How long a loader may take for that. One that takes longer is busy with something else.
-const START: Duration = Duration::from_secs(1);
-/// A loader hands out the batches of its start in one go; the next one after such a pause is for
-/// a batch that has arrived.
-const PAUSE: Duration = Duration::from_millis(20);
-
+const UNPACED_AHEAD: u64 = 4096;
 /// A plan, and the one after it where that is known.
 pub(crate) struct Following {
     /// Tells it from others, those before it in its place too.
@@ -36,8 +28,9 @@ pub(crate) struct Following {
     plans: Arc<Vec<PlanFile>>,
     /// How far the reads of the order are, for those who ask from other threads.
     progress: Arc<AtomicU64>,
-    /// `None` once the first batch has arrived.
-    starting: Option<Starting>,
+    start: Start,
+    /// Samples that staging may be ahead, so long after the start.
+    lead_bound: u64,
     /// Entries of all plans that the sampler has handed out.
     taken: u64,
     /// Entries of all plans that were looked at.
@@ -67,10 +60,8 @@ impl Following {
             open,
             plans: Arc::new(plans),
             progress: Arc::default(),
-            starting: Some(Starting {
-                since: Instant::now(),
-                handed_out: None,
-            }),
+            start: Start::new(Instant::now()),
+            lead_bound: 0,
             taken: 0,
             cursor: 0,
             upcoming: VecDeque::new(),
@@ -124,8 +115,7 @@ impl Following {
 
     /// The same in iterations; `None` where the plan does not say how many samples one has.
     pub(crate) fn staged_iterations(&self) -> Option<u64> {
-        let batch = self.plans.first().map_or(0, |plan| plan.batch);
-        self.staged_lead().checked_div(batch.into())
+        self.staged_lead().checked_div(self.batch())
     }
 
     /// Whether reads ahead of need are asked to yield now.
@@ -151,7 +141,8 @@ impl Following {
         self.yields = yields;
         self.pace.note(taken, now);
         let moved = taken > self.taken;
-        self.starting = self.starting.and_then(|starting| starting.then(moved, now));
+        self.start.look(moved, now);
+        self.lead_bound = self.start.lead(self.batch(), now);
         let passed = taken.saturating_sub(self.taken);
         for _ in 0..passed.min(self.ahead.len() as u64) {
             self.ahead_bytes -= u64::from(self.ahead.pop_front().unwrap_or(0));
@@ -170,20 +161,39 @@ impl Following {
         Ok(true)
     }
 
-    /// True if there is more to stage within the bounds of bytes and time.
-    pub(crate) fn may_go_on(&self, bytes: u64, time: Duration) -> bool {
+    /// Whether its loader has not got a batch yet.
+    pub(crate) fn is_starting(&self) -> bool {
+        !self.start.is_over()
+    }
+
+    /// True if there is more to stage within the bounds of bytes and time. `gently`: a loader of
+    /// this node starts.
+    pub(crate) fn may_go_on(&self, bytes: u64, time: Duration, gently: bool) -> bool {
         if !self.pending.is_empty() {
             return true;
         }
         let total: u64 = self.plans.iter().map(PlanFile::len).sum();
-        let samples = (self.pace.samples_in(time))
-            .unwrap_or(FIRST_AHEAD)
-            .clamp(64, MOST_AHEAD);
-        let is_inside = match self.starting {
-            Some(_) => self.cursor < START_AHEAD,
-            None => self.ahead_bytes < bytes && self.lead() < samples,
+        let is_inside = if self.is_starting() {
+            self.cursor < Start::samples(self.batch())
+        } else {
+            self.lead() < self.most_ahead(time, gently)
         };
-        is_inside && self.cursor < total && !self.is_broken
+        is_inside && self.ahead_bytes < bytes && self.cursor < total && !self.is_broken
+    }
+
+    fn most_ahead(&self, time: Duration, gently: bool) -> u64 {
+        let paced = (self.pace.samples_in(time)).unwrap_or(UNPACED_AHEAD);
+        let paced = paced.clamp(64, MOST_AHEAD);
+        if gently {
+            paced.min(Start::first_lead(self.batch()))
+        } else {
+            paced.min(self.lead_bound)
+        }
+    }
+
+    /// Samples of an iteration; 0 where the plan does not say.
+    fn batch(&self) -> u64 {
+        self.plans.first().map_or(0, |plan| plan.batch.into())
     }
 
     /// The next read that the samples looked at need, and the batch that it is of.
@@ -253,28 +263,6 @@ impl Following {
 
     fn read_window(&mut self) {
         self.upcoming.extend(entries(&self.plans, self.cursor));
-    }
-}
-
-/// A loader that starts its workers, from when it announced its order.
-#[derive(Clone, Copy)]
-struct Starting {
-    since: Instant,
-    /// When it was last seen to hand out samples.
-    handed_out: Option<Instant>,
-}
-
-impl Starting {
-    /// The same at a later look, before which it has `moved` on or not; `None` if it has started.
-    fn then(self, moved: bool, now: Instant) -> Option<Self> {
-        let is_next = moved && self.handed_out.is_some_and(|last| now > last + PAUSE);
-        if is_next || now > self.since + START {
-            return None;
-        }
-        Some(Self {
-            handed_out: if moved { Some(now) } else { self.handed_out },
-            ..self
-        })
     }
 }
 

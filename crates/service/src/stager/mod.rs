@@ -9,6 +9,7 @@ mod follow;
 mod known;
 mod limit;
 mod rate;
+mod start;
 mod uses;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -300,7 +301,8 @@ impl Work {
     /// Works out when each block is needed, beside the staging, where room may become short: for
     /// the plan that has waited longest for it.
     fn learn_next(&mut self) {
-        if self.learning || !self.parts.evicts_by_plan {
+        // It takes a processor for a while, and a loader that starts has more use for it.
+        if self.learning || !self.parts.evicts_by_plan || self.is_any_starting() {
             return;
         }
         let mut unlearnt = (self.following.iter_mut()).filter(|(_, each)| !each.is_learnt);
@@ -368,12 +370,13 @@ impl Work {
         let half = self.parts.cache.plan().capacity_bytes / 2;
         let share = half / (self.following.len() as u64).max(1);
         let (bytes, time) = (self.parts.ahead_bytes.min(share), self.parts.ahead);
+        let gently = self.is_any_starting();
         let mut looked_at = 0;
         while looked_at < SAMPLES_A_TICK && self.rate.admits(Instant::now()) {
             let flights = &mut self.flights;
             let nearest = (self.following.iter_mut())
                 .map(|(_, following)| following)
-                .filter(|following| following.may_go_on(bytes, time))
+                .filter(|following| following.may_go_on(bytes, time, gently))
                 .filter(|following| flights.bear(following.origin()))
                 .min_by_key(|following| following.lead());
             let Some(nearest) = nearest else { return };
@@ -393,6 +396,10 @@ impl Work {
                 looked_at += MERGED_SAMPLES;
             }
         }
+    }
+
+    fn is_any_starting(&self) -> bool {
+        (self.following.iter()).any(|(_, each)| each.is_starting())
     }
 
     /// Whether some rank of the node is in a phase that reads ahead of need must not disturb.

@@ -162,9 +162,9 @@ fn a_plan_that_shrank_is_read_no_further() {
     let (plan, file) = world.plan(&order, 0);
     let mut following = Following::new(world.open.clone(), vec![plan]);
     file.set_len(4096).unwrap();
-    assert!(following.may_go_on(1 << 20, Duration::from_secs(1)));
+    assert!(following.may_go_on(1 << 20, Duration::from_secs(1), false));
     following.look_ahead(&world.cache, 16, 1 << 20);
-    assert!(!following.may_go_on(1 << 20, Duration::from_secs(1)));
+    assert!(!following.may_go_on(1 << 20, Duration::from_secs(1), false));
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn what_a_loader_has_not_read_counts_as_needed() {
 
 /// How far it looks ahead by itself.
 fn look_as_far_as_may_be(following: &mut Following, world: &World) -> u64 {
-    while following.may_go_on(1 << 30, Duration::from_secs(120)) {
+    while following.may_go_on(1 << 30, Duration::from_secs(120), false) {
         following.look_ahead(&world.cache, 16, 1 << 30);
         while following.next_job().is_some() {}
     }
@@ -216,9 +216,15 @@ fn a_loader_that_starts_is_left_the_processors() {
         assert_eq!(lead, left, "its workers ask themselves for the next ones");
     }
     write_word(&file, 64, 48);
-    assert!(following.look(now + Duration::from_millis(30)).unwrap());
+    let arrived = now + Duration::from_millis(60);
+    assert!(following.look(arrived).unwrap());
     let lead = look_as_far_as_may_be(&mut following, &world);
-    assert_eq!(lead, 952, "it has its first batch");
+    assert_eq!(lead, 128, "it has its first batch");
+    let later = arrived + Duration::from_millis(500);
+    assert!(following.look(later).unwrap());
+    assert!(!following.may_go_on(1 << 30, Duration::from_secs(120), true));
+    let lead = look_as_far_as_may_be(&mut following, &world);
+    assert_eq!(lead, 512, "it doubles in a quarter of a second");
 }
 
 #[test]
@@ -227,10 +233,9 @@ fn a_loader_that_starts_late_finds_all_staged() {
     let order: Vec<u64> = (0..1000).map(|entry| entry % SAMPLES).collect();
     let (plan, _file) = world.plan(&order, 0);
     let mut following = Following::new(world.open.clone(), vec![plan]);
-    assert!(
-        following
-            .look(Instant::now() + Duration::from_secs(2))
-            .unwrap()
-    );
+    for seconds in [2, 4] {
+        let now = Instant::now() + Duration::from_secs(seconds);
+        assert!(following.look(now).unwrap());
+    }
     assert_eq!(look_as_far_as_may_be(&mut following, &world), 1000);
 }
