@@ -113,6 +113,10 @@ fn what_does_not_fit_fails_and_says_why() {
     refused(&["--gain", "GFS-META"], "write it as CLASS=PERCENT");
     refused(&["--least", "GFS-META"], "need a goal");
     refused(
+        &["--goal", "-3"],
+        "goal -3 is not a number of seconds above 0",
+    );
+    refused(
         &["--goal", "0"],
         "goal 0 is not a number of seconds above 0",
     );

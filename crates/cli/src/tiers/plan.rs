@@ -56,7 +56,7 @@ struct Job {
     #[arg(long, default_value_t = 64)]
     batch: u32,
     /// Seconds that an iteration computes, all-reduce included [default: of the records]
-    #[arg(long)]
+    #[arg(long, allow_negative_numbers = true)]
     window: Option<f64>,
     #[arg(long, default_value_t = 1)]
     nodes: u32,
@@ -75,13 +75,18 @@ struct Job {
     #[arg(long)]
     split_batch: bool,
     /// Milliseconds from a loaded batch to the trainer [default: of the records, or else 0.5]
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     handover_ms: Option<f64>,
     /// Milliseconds of a worker for each sample, beside its reads
-    #[arg(long, value_name = "MS", default_value_t = 0.0)]
+    #[arg(
+        long,
+        value_name = "MS",
+        default_value_t = 0.0,
+        allow_negative_numbers = true
+    )]
     cpu_ms: f64,
     /// The same where they are read through Forebay [default: as --cpu-ms]
-    #[arg(long, value_name = "MS")]
+    #[arg(long, value_name = "MS", allow_negative_numbers = true)]
     staged_cpu_ms: Option<f64>,
 }
 

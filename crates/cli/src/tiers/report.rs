@@ -36,7 +36,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "CLASS=PERCENT", value_parser = super::whatif::gain)]
     gain: Vec<(String, f64)>,
     /// Seconds that the I/O of an epoch may take [default: three quarters of the best measured]
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     goal: Option<f64>,
     /// The two classes of the frontier [default: those with the most time]
     #[arg(long, value_name = "CLASS,CLASS", value_delimiter = ',', num_args = 1)]

@@ -31,7 +31,7 @@ pub(crate) struct Arguments {
     #[arg(long, value_name = "CLASS=PERCENT", value_parser = gain)]
     gain: Vec<(String, f64)>,
     /// Seconds that the I/O of an epoch may take
-    #[arg(long, value_name = "SECONDS")]
+    #[arg(long, value_name = "SECONDS", allow_negative_numbers = true)]
     goal: Option<f64>,
     /// Find the least gain in this class that meets the goal; may be repeated [default: each class]
     #[arg(long, value_name = "CLASS")]
