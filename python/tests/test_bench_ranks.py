@@ -43,12 +43,14 @@ def meets(tmp_path: Path) -> str:
 @pytest.mark.parametrize("init", ["env", "file"])
 def test_ranks_meet_at_a_port_and_in_a_folder(tmp_path: Path, meets: str, init: str) -> None:
     dist_init = "env" if init == "env" else f"file:{tmp_path / 'meet'}"
-    ended = run(tmp_path / "run", "meets", 3, module=meets, dist_init=dist_init).passed()
+    more = {"dist_init": dist_init, "started_unix_ns": time.time_ns()}
+    ended = run(tmp_path / "run", "meets", 3, module=meets, **more).passed()
     for rank, manifest in enumerate(ended.manifests):
         jsonschema.validate(manifest, SCHEMA)
         assert (manifest["dist"]["rank"], manifest["dist"]["world_size"]) == (rank, 3)
         # One within the timed part, one after it, of each measured iteration.
         assert manifest["timing"]["barrier_wait"]["count"] == 4
+        assert manifest["timing"]["gang_start"]["count"] == 1
     assert not (tmp_path / "run" / "work").exists()
 
 

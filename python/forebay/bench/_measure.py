@@ -26,6 +26,8 @@ class Recorder:
         self.checked = 0
         self.bad = 0
         self.paused_ns = 0
+        # What is measured once in a run, by its operation.
+        self.once: dict[str, int] = {}
 
     def begin(self) -> None:
         """Begin the timed part of an iteration."""
@@ -59,7 +61,10 @@ class Recorder:
     def timing(self) -> dict[str, dict[str, Any]]:
         """Statistics and raw samples of each operation, as manifests have them."""
         names = sorted({op for samples in self._done for op in samples})
-        return {op: statistics([one.get(op, []) for one in self._done]) for op in names}
+        found = {op: statistics([one.get(op, []) for one in self._done]) for op in names}
+        if self._done:
+            found |= {op: statistics([[nanoseconds]]) for op, nanoseconds in self.once.items()}
+        return found
 
 
 def statistics(iterations: Sequence[Sequence[int]]) -> dict[str, Any]:
@@ -165,6 +170,17 @@ def untimed() -> Iterator[None]:
         yield
     finally:
         recorder.resume(kept, time.perf_counter_ns() - began)
+
+
+@contextmanager
+def apart() -> Iterator[None]:
+    """Leave a block out of the iteration's own time, and record its operations all the same."""
+    began = time.perf_counter_ns()
+    try:
+        yield
+    finally:
+        if _recorder is not None:
+            _recorder.paused_ns += time.perf_counter_ns() - began
 
 
 def count(*, io_bytes: int = 0, ops: int = 0) -> None:

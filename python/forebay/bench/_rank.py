@@ -172,6 +172,9 @@ def _work(spec: Spec, who: Place, manifest: dict[str, Any], recorder: _measure.R
     manifest["dist"]["backend"] = group.backend
     failed = True
     try:
+        group.barrier()
+        if spec.started_unix_ns:
+            recorder.once["gang_start"] = max(0, time.time_ns() - spec.started_unix_ns)
         with _folders(spec, who) as (folder, shared):
             manifest["fs"] = _measured(spec, values, folder)
             rank = Rank(spec, who, group, folder, shared, Cache(spec.drop_cache))

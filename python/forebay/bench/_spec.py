@@ -47,6 +47,8 @@ class Spec:
     dist_init: str = "env"
     module: str | None = None
     keep_data: bool = False
+    # By the clock of the machine that started the run; 0 where nobody says.
+    started_unix_ns: int = 0
 
     def comparable(self) -> dict[str, Any]:
         """All that must be equal for two runs to be comparable."""

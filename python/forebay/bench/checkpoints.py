@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from forebay.bench import _dcp
-from forebay.bench._measure import count, measured, untimed, verified
+from forebay.bench._measure import apart, count, measured, untimed, verified
 from forebay.bench._models import Model, Training, checksum, group_of, make, plain_model
 from forebay.bench._rank import Rank, barrier, current
 from forebay.bench._registry import benchable
@@ -36,8 +36,9 @@ def ddp_save(seed: int, fsync: str, model: Model) -> Iterator[None]:
     if rank.place.rank == 0:
         path.unlink(missing_ok=True)
     yield
-    _train(rank, training)
-    barrier()
+    with apart():
+        _train(rank, training)
+        barrier()
     if rank.place.rank == 0:
         _save_file(training, path, fsync)
         _counted([path])
@@ -67,7 +68,8 @@ def ddp_load(seed: int, model: Model, checkpoint: Checkpoint = _NONE) -> Iterato
     with untimed():
         _compare(_tensors(training), path.with_suffix(".json"))
         rank.group.barrier()
-    _train(rank, training)
+    with apart():
+        _train(rank, training)
 
 
 @benchable(category="Checkpointing", engine="torch")
@@ -85,8 +87,9 @@ def fsdp_save(
     folder = rank.shared / f"fsdp-{rank.iteration}"
     layout = _dcp.Layout(thread_count, single_file_per_rank, sync_files and fsync != "none")
     yield
-    _train(rank, training)
-    barrier()
+    with apart():
+        _train(rank, training)
+        barrier()
     with measured("save_total"):
         _dcp.save(_dcp.state_of(training), folder, layout)
     _counted(folder.glob(f"__{rank.place.rank}_*.distcp"))
@@ -132,7 +135,8 @@ def fsdp_load(
             _compare_shard(training, folder, readers)
         rank.group.barrier()
     if training is not None:
-        _train(rank, training)
+        with apart():
+            _train(rank, training)
 
 
 def _reader(model: Model, rank: Rank, seed: int, readers: _dcp.Readers) -> Training | None:

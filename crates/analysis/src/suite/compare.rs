@@ -279,7 +279,7 @@ fn one(
     found.untested = if op == BARRIER_WAIT {
         Some("a rank waits the longer the faster it is")
     } else if op == GANG_START {
-        Some("to bring ranks together is the launcher's work and not storage's")
+        Some("it is the launcher's time")
     } else if base.len().min(candidate.len()) < options.least_n {
         Some("too few iterations did it")
     } else if found.base_ns <= 0.0 {

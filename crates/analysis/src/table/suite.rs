@@ -188,9 +188,10 @@ fn cache(run: &RunSummary) -> String {
             let _ = write!(out, " of {}", text::bytes(all));
         }
     }
+    // Each may have commas in it.
     for (words, things) in [("cold", &cache.cold), ("not cold", &cache.not_cold)] {
         if !things.is_empty() {
-            let _ = write!(out, "; {words}: {}", printable(&things.join(", ")));
+            let _ = write!(out, "\n{words}: {}", printable(&things.join("; ")));
         }
     }
     out + "\n"

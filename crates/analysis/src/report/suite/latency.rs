@@ -22,10 +22,16 @@ const FEW: usize = 8;
 /// Two panels a row.
 const PANELS: usize = 2;
 
-/// A drawing for each benchmark, and under it what was left out of it.
+/// A drawing for each benchmark, and under all of them what has no curve.
 pub(super) fn charts(view: &View<'_>) -> String {
-    let drawn = view.benchmarks().into_iter().map(|name| chart(view, name));
-    drawn.collect()
+    let mut few = Vec::new();
+    let names = view.benchmarks().into_iter();
+    let drawn: String = names.map(|name| chart(view, name, &mut few)).collect();
+    if few.is_empty() {
+        return drawn;
+    }
+    let told = tables::few(view, &few);
+    format!("{drawn}<h3>Too few for a curve</h3>\n{told}")
 }
 
 /// An operation with its samples on each system.
@@ -45,7 +51,7 @@ impl Op<'_> {
     }
 }
 
-fn chart(view: &View<'_>, benchmark: &str) -> String {
+fn chart(view: &View<'_>, benchmark: &str, few: &mut Vec<tables::Few>) -> String {
     let systems = 0..view.systems.len();
     let runs: Vec<Vec<&SuiteRun>> = systems.map(|nth| widest(view, nth, benchmark)).collect();
     let of_op = |name| Op {
@@ -53,7 +59,8 @@ fn chart(view: &View<'_>, benchmark: &str) -> String {
         samples: runs.iter().map(|runs| pooled(runs, name)).collect(),
     };
     let ops = names(&runs).into_iter().map(of_op);
-    let (mut drawn, few): (Vec<Op>, Vec<Op>) = ops.partition(|op| op.most() >= FEW);
+    let (mut drawn, seldom): (Vec<Op>, Vec<Op>) = ops.partition(|op| op.most() >= FEW);
+    few.extend(seldom.iter().map(|op| row(benchmark, op)));
     let left_out = drawn.split_off(drawn.len().min(MAX_OPS));
     let mut out = String::new();
     if !drawn.is_empty() {
@@ -69,13 +76,6 @@ fn chart(view: &View<'_>, benchmark: &str) -> String {
             panel(&mut svg, view, at, &title, &op.samples);
         }
         let _ = writeln!(out, "<div class=\"wide panel\">{}</div>", svg.finish());
-    }
-    if !few.is_empty() {
-        out.push_str(&tables::few(
-            view,
-            benchmark,
-            &few.iter().map(row).collect::<Vec<_>>(),
-        ));
     }
     if !left_out.is_empty() {
         let left: Vec<&str> = left_out.iter().map(|op| op.name).collect();
@@ -102,11 +102,11 @@ fn names<'a>(runs: &[Vec<&'a SuiteRun>]) -> Vec<&'a str> {
 }
 
 /// What is told of an operation with few samples: on each system how many, and their range.
-fn row<'a>(op: &'a Op<'_>) -> tables::Few<'a> {
+fn row(benchmark: &str, op: &Op<'_>) -> tables::Few {
     let told = |sorted: &Sorted| (sorted.n(), sorted.min(), sorted.median(), sorted.max());
     let samples = op.samples.iter().map(|one| one.as_ref().map(told));
     tables::Few {
-        op: op.name,
+        op: format!("{benchmark} {}", op.name),
         samples: samples.collect(),
     }
 }

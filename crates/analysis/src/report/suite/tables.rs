@@ -175,13 +175,13 @@ pub(super) fn numbers(view: &View<'_>) -> String {
 
 /// An operation that happened too seldom for a curve: of each system how often, and the shortest,
 /// the median and the longest in seconds.
-pub(super) struct Few<'a> {
-    pub(super) op: &'a str,
+pub(super) struct Few {
+    pub(super) op: String,
     pub(super) samples: Vec<Option<(usize, f64, f64, f64)>>,
 }
 
 /// A row for each such operation on each system.
-pub(super) fn few(view: &View<'_>, benchmark: &str, ops: &[Few<'_>]) -> String {
+pub(super) fn few(view: &View<'_>, ops: &[Few]) -> String {
     let mut out = table(&["operation", "system", "n", "min", "median", "max"]);
     for op in ops {
         for (system, told) in view.systems.iter().zip(&op.samples) {
@@ -195,7 +195,7 @@ pub(super) fn few(view: &View<'_>, benchmark: &str, ops: &[Few<'_>]) -> String {
                 text::duration(*median),
                 text::duration(*most),
             ];
-            row(&mut out, &format!("{benchmark} {}", op.op), &cells);
+            row(&mut out, &op.op, &cells);
         }
     }
     close(out)
