@@ -80,6 +80,16 @@ pub enum OpenError {
     /// The provider offers nothing that will do.
     #[error(transparent)]
     Query(#[from] QueryError),
+    /// The provider is there, and not at the address of this side.
+    #[error("provider `{provider}` has no device with the address of `{source_host}`: {words}")]
+    Source {
+        /// The provider.
+        provider: String,
+        /// Host name or address of this side.
+        source_host: String,
+        /// What libfabric says.
+        words: String,
+    },
     /// One step of opening fails.
     #[error("provider `{provider}` cannot {step}: {words} (libfabric error {code})")]
     Step {

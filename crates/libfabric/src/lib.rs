@@ -39,7 +39,7 @@ pub use known::{FAST, device_of, traffic_classes};
 pub use lender::{Lender, LentMemory};
 pub use provider::{Offer, Provider};
 pub use reader::{Peer, Reader};
-pub use sys::{Libfabric, Memory, Slot};
+pub use sys::{Libfabric, Slot};
 
 /// What is asked of a provider.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

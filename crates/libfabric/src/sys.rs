@@ -16,7 +16,8 @@ use attributes::{FabricAttr, Info};
 use objects::Fabric;
 
 pub(crate) use end::{Access, End, Posted};
-pub use memory::{Memory, Slot};
+pub(crate) use memory::Memory;
+pub use memory::Slot;
 
 use crate::{
     Capabilities, Endpoint, LoadError, MemoryModes, Offer, Provider, QueryError, Version, Want,

@@ -250,5 +250,7 @@ fn a_provider_or_a_host_that_is_not_there_is_refused_in_words() {
         source: Some("192.0.2.77".to_owned()),
         ..way("tcp")
     };
-    assert!(Reader::open(&library, &nowhere, PART).is_err());
+    let error = Reader::open(&library, &nowhere, PART).unwrap_err();
+    let words = "provider `tcp` has no device with the address of `192.0.2.77`: ";
+    assert!(error.to_string().starts_with(words), "{error}");
 }

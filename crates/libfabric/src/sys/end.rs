@@ -579,6 +579,11 @@ fn look(calls: Calls, way: &Way) -> Result<Found, OpenError> {
     let Some(source) = source else {
         return Ok(found);
     };
-    let source = CString::new(source).map_err(|_| QueryError::Name(source.to_owned()))?;
-    Ok(calls.ask(&way.provider, Some(&source), SOURCE, hints.info)?)
+    let text = CString::new(source).map_err(|_| QueryError::Name(source.to_owned()))?;
+    let found = calls.ask(&way.provider, Some(&text), SOURCE, hints.info);
+    found.map_err(|error| OpenError::Source {
+        provider: way.provider.clone(),
+        source_host: source.to_owned(),
+        words: error.to_string(),
+    })
 }

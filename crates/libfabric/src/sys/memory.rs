@@ -8,7 +8,7 @@ const PAGE: usize = 4096;
 
 /// Whole pages, at one place until it is dropped.
 #[derive(Debug)]
-pub struct Memory {
+pub(crate) struct Memory {
     start: NonNull<u8>,
     layout: Layout,
 }
@@ -33,7 +33,7 @@ impl Memory {
     ///
     /// # Panics
     /// If there is nothing to be made, or the bytes do not fit in an address space.
-    pub fn split(count: usize, len: usize) -> (Arc<Self>, Vec<Slot>) {
+    pub(crate) fn split(count: usize, len: usize) -> (Arc<Self>, Vec<Slot>) {
         let bytes = count.checked_mul(len).filter(|bytes| *bytes > 0);
         let layout = bytes.and_then(|bytes| Layout::from_size_align(bytes, PAGE).ok());
         let layout = layout.expect("a size that a caller has fixed");
