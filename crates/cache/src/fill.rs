@@ -1,6 +1,5 @@
 //! Bringing blocks in: one leader for each run, room first, bytes next, bits last.
 
-use std::cell::RefCell;
 use std::ops::Range;
 use std::time::{Duration, Instant};
 
@@ -8,6 +7,7 @@ use forebay_dataset::{ByteRange, ShardIndex};
 use forebay_origin::{Origin, spent};
 use forebay_residency::{Counter, now_ticks};
 
+use crate::buffer::Buffer;
 use crate::cache::{Cache, CachedDataset};
 use crate::error::FillError;
 use crate::evict::Spare;
@@ -22,11 +22,6 @@ pub enum Filled {
     Resident,
     /// Some blocks were left absent: no room, or the device failed. Read them through.
     NoRoom,
-}
-
-thread_local! {
-    /// Where bytes wait between origin and device: at most one read's worth for each thread.
-    static BUFFER: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }
 
 impl Cache {
@@ -230,13 +225,11 @@ impl Cache {
         let Some(mut room) = self.reserve(shard.cost(run)?, Some(spare)) else {
             return self.refuse(run);
         };
+        let mut buffer = Buffer::take();
         for piece in shard.pieces(run)? {
-            let landed = BUFFER.with_borrow_mut(|buffer| {
-                self.read_piece(shard, origin, &piece, buffer)?;
-                let bytes = &buffer[..piece.len as usize];
-                Ok::<_, FillError>(shard.land(piece.first_block, bytes, &mut room))
-            })?;
-            let Ok(landed) = landed else {
+            let bytes = buffer.of_len(piece.len as usize);
+            self.read_piece(shard, origin, &piece, bytes)?;
+            let Ok(landed) = shard.land(piece.first_block, bytes, &mut room) else {
                 self.metrics.device_errors.add(1);
                 return self.refuse(run);
             };
@@ -252,16 +245,12 @@ impl Cache {
         shard: &Shard,
         origin: &dyn Origin,
         piece: &Piece,
-        buffer: &mut Vec<u8>,
+        out: &mut [u8],
     ) -> Result<(), FillError> {
-        let len = piece.len as usize;
-        if buffer.len() < len {
-            buffer.resize(len, 0);
-        }
         let segment = shard.index.segment_ref(piece.segment)?;
         self.metrics.origin_reads.add(1);
         let before = spent();
-        let read = origin.read_at(segment, piece.offset, &mut buffer[..len]);
+        let read = origin.read_at(segment, piece.offset, out);
         let spent = spent().since(before);
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let stamps = &shard.stamps;

@@ -20,6 +20,7 @@
 
 mod attach;
 mod budget;
+mod buffer;
 mod cache;
 mod claim;
 mod error;
