@@ -98,7 +98,9 @@ pub(crate) fn run_publish(arguments: &PublishArguments) -> Result<(), Failure> {
 
 pub(crate) fn run_unpublish(arguments: &UnpublishArguments) -> Result<(), Failure> {
     let at = &arguments.at;
-    Ok(at.publisher()?.unpublish(&arguments.name, at.timeout())?)
+    at.publisher()?.unpublish(&arguments.name, at.timeout())?;
+    eprintln!("unpublished `{}`", arguments.name);
+    Ok(())
 }
 
 pub(crate) fn run_consume(arguments: &ConsumeArguments) -> Result<(), Failure> {

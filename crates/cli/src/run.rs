@@ -206,9 +206,11 @@ impl Daemon {
                 return Ok(());
             }
             if let Some(ended) = self.child.try_wait()? {
-                let message = format!("the daemon ended with {ended}");
-                let hint = format!("see `{}`", paths.log().display());
-                return Err(Failure::new(message).hint(hint));
+                return Err(Failure::new(match last_words(paths) {
+                    Some(words) => format!("the daemon did not start: {words}"),
+                    None => format!("the daemon ended with {ended}"),
+                })
+                .hint(format!("see `{}`", paths.log().display())));
             }
             if Instant::now() >= end {
                 return Err(Failure::new("the daemon did not answer in time"));
@@ -249,6 +251,13 @@ impl Drop for Daemon {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// What the daemon's log says last of what failed.
+fn last_words(paths: &NodePaths) -> Option<String> {
+    let log = std::fs::read_to_string(paths.log()).ok()?;
+    let mut failed = log.lines().filter_map(|line| line.strip_prefix("error: "));
+    failed.next_back().map(str::to_owned)
 }
 
 /// The file with the secret, if not the environment has it.

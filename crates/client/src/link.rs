@@ -200,7 +200,8 @@ pub(crate) fn refused(reply: Reply) -> ClientError {
 }
 
 /// Talks over this thread's connection, opening one, and starting a daemon, where there is none.
-/// A connection that breaks is replaced once: the daemon may just have left or been restarted.
+/// A connection that breaks is replaced: the daemon may just have left or been restarted. So is a new
+/// one, once: a daemon that is just leaving may have let it wait to be accepted.
 fn with_link<T>(
     paths: &NodePaths,
     command: &DaemonCommand,
@@ -208,7 +209,7 @@ fn with_link<T>(
     talk: impl Fn(&mut Link) -> io::Result<T>,
 ) -> io::Result<T> {
     // The table is not borrowed during the talk: a signal handler that runs then may read too.
-    let mut fresh = false;
+    let mut fresh = 0;
     loop {
         let held = LINKS
             .with_borrow_mut(|links| links.remove(paths.folder()))
@@ -216,7 +217,7 @@ fn with_link<T>(
         let mut link = match held {
             Some(link) => link,
             None => {
-                fresh = true;
+                fresh += 1;
                 connect(paths, command, deadline)?
             }
         };
@@ -228,7 +229,10 @@ fn with_link<T>(
             }
             // Part of a frame may be left in the stream, so the link is dropped in any case.
             Err(error)
-                if fresh || is_timeout(&error) || is_interrupted(&error) || is_silent(&error) =>
+                if fresh > 1
+                    || is_timeout(&error)
+                    || is_interrupted(&error)
+                    || is_silent(&error) =>
             {
                 return Err(error);
             }

@@ -5,7 +5,8 @@
 //! alone, claims and flights, checksums, the cache with its files, recovery after a crash, and the
 //! frames on the wire. What is simulated: sockets, threads, the clock, and the origin's disks.
 //!
-//! `FOREBAY_SIM_SEED=N` plays seed `N` alone and prints what happens.
+//! `FOREBAY_SIM_SEED=N` plays seed `N` alone and prints what happens; `FOREBAY_SIM_SEEDS=N` has the
+//! many seeds of `make soak` end before `N`.
 
 mod cluster;
 mod event;
@@ -73,7 +74,10 @@ fn whatever_fails_bytes_are_exact_and_every_wait_ends() {
 #[test]
 #[ignore = "takes minutes: part of `make soak`"]
 fn whatever_fails_bytes_are_exact_and_every_wait_ends_for_many_seeds() {
-    play_all(SEEDS..MANY_SEEDS);
+    let end = std::env::var("FOREBAY_SIM_SEEDS").map_or(MANY_SEEDS, |end| {
+        end.parse().expect("the end of the seeds is a number")
+    });
+    play_all(SEEDS..end);
 }
 
 #[test]
