@@ -75,13 +75,17 @@ def test_every_documented_variable_of_the_daemon_has_effect(
         "peer_silence_ms": "700",
         "transport": "auto",
         "tclass": "bulk-data",
+        "encrypt_links": "true",
     }
     text = (DOCS / "CONFIGURATION.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(--[\w-]+)` \| `(\w+)` \| `(\w+)` \|", text, re.MULTILINE)
-    assert {name for _, _, name in rows} == set(values)
+    # Without an etcd there no daemon starts: `test_following.py` has one.
+    assert {name for _, _, name in rows} == {*values, "names"}
     for flag, variable, name in rows:
         assert flag == "--" + name.replace("_", "-")
-        monkeypatch.setenv(variable, values[name])
+        assert variable == "FOREBAY_" + name.upper()
+        if name in values:
+            monkeypatch.setenv(variable, values[name])
     dataset = forebay.open(world.index)
     assert dataset.cache == node.cache
     plan = node.status()["plan"]
@@ -95,8 +99,9 @@ def test_every_documented_variable_of_the_daemon_has_effect(
     assert (plan["secret_file"], plan["exports"]) == (str(secret), ["/a", "/b"])
     assert (plan["dscp"], plan["peer_silence_ms"]) == (10, 700)
     assert (plan["transport"], plan["tclass"]) == ("auto", "bulk-data")
+    assert (plan["encrypt_links"], plan["names"]) == (True, None)
     # The client passes its folder on.
-    said = dict.fromkeys(values, "environment") | {"cache": "command-line"}
+    said = dict.fromkeys(values, "environment") | {"cache": "command-line", "names": "default"}
     assert plan["sources"] == said
     known = command("serve", "--help").stdout
     assert all(flag in known for flag, _, _ in rows)
