@@ -1,5 +1,6 @@
 //! The names of a folder, then the attributes of each file.
 
+use std::collections::BTreeMap;
 use std::ffi::CStr;
 use std::mem::MaybeUninit;
 use std::os::fd::OwnedFd;
@@ -54,6 +55,16 @@ struct Listed {
     path: PathBuf,
     wanted: Sum,
     found: Sum,
+}
+
+impl Listed {
+    fn new(path: PathBuf, wanted: Sum) -> Self {
+        Self {
+            path,
+            wanted,
+            found: Sum::default(),
+        }
+    }
 }
 
 /// Files, folders and links of a folder, and the bytes of the files.
@@ -115,15 +126,22 @@ impl ListFiles {
         let root = at.own.make("files")?;
         for shard in 0..self.shards {
             let name = format!("shard-{shard:04}");
-            self.flat.make(at, &root.make(&name)?, self.files(shard))?;
+            let files = self.files(shard);
+            let entries = files.end - files.start;
+            self.flat.make(at, &root.make(&name)?, files)?;
+            let wanted = Sum {
+                entries,
+                bytes: entries.saturating_mul(self.flat.size),
+            };
+            self.folders.push(Listed::new(name.into(), wanted));
         }
         self.root = root.path().to_owned();
         Ok(())
     }
 
-    /// What is in every folder of the root, the root's own where that is no folder of this run.
+    /// Looks at what is in every folder of a data set, the root first.
     fn look(&mut self, at: &Stage<'_>) -> Result<()> {
-        let mut of = std::collections::BTreeMap::<PathBuf, Sum>::new();
+        let mut of = BTreeMap::<PathBuf, Sum>::new();
         of.insert(PathBuf::new(), Sum::default());
         let go_on = || at.go_on();
         dataset::walk(&self.root, &at.spec.work_dir, &go_on, &mut |found| {
@@ -133,21 +151,17 @@ impl ListFiles {
                 of.entry(found.path).or_default();
             }
         })?;
-        if self.dataset.is_none() {
-            // It holds the shards, which alone are listed.
-            of.remove(Path::new(""));
-        }
-        let most = of.values().map(|sum| sum.entries).max().unwrap_or(0);
-        // Names of some 20 bytes: room that is not made while the clock runs.
-        self.names.reserve(most as usize * 20);
-        let listed = |(path, wanted)| Listed {
-            path,
-            wanted,
-            found: Sum::default(),
-        };
+        let listed = |(path, wanted)| Listed::new(path, wanted);
         self.folders = of.into_iter().map(listed).collect();
-        let entries: u64 = self.folders.iter().map(|one| one.wanted.entries).sum();
-        must_fit(at.spec, entries.saturating_add(self.folders.len() as u64))
+        must_fit(
+            at.spec,
+            self.entries().saturating_add(self.folders.len() as u64),
+        )
+    }
+
+    /// What is to be found in all folders.
+    fn entries(&self) -> u64 {
+        self.folders.iter().map(|one| one.wanted.entries).sum()
     }
 
     /// One folder by system calls.
@@ -234,10 +248,15 @@ impl Workload for ListFiles {
                     at.spec.dataset_path.display()
                 )));
             }
-            Some(dataset) => self.root = dataset.clone(),
+            Some(dataset) => {
+                self.root = dataset.clone();
+                self.look(at)?;
+            }
             None => self.make(at)?,
         }
-        self.look(at)?;
+        let most = self.folders.iter().map(|one| one.wanted.entries).max();
+        // Names of some 20 bytes: room that is not made while the clock runs.
+        self.names.reserve(most.unwrap_or(0) as usize * 20);
         self.source = Source::open(at, &self.root, self.dataset.is_some())?;
         Ok(())
     }
@@ -250,8 +269,7 @@ impl Workload for ListFiles {
     fn run(&mut self, at: &mut Stage<'_>) -> Result<Work> {
         let ops = ["readdir", "stat"].map(|name| at.op(name));
         let total = at.op("list_total");
-        let entries: u64 = self.folders.iter().map(|one| one.wanted.entries).sum();
-        at.recorder.reserve(ops[1], entries as usize);
+        at.recorder.reserve(ops[1], self.entries() as usize);
         let whole = at.recorder.lap();
         for number in 0..self.folders.len() {
             let found = match self.source.client() {
