@@ -57,7 +57,7 @@ static void list(int folder, char *found, int files, size_t size) {
     must(count == files, "count");
     for (char *name = found; name < end; name += strlen(name) + 1) {
         struct stat stat;
-        must(fstatat(folder, name, &stat, 0) == 0, "stat");
+        must(fstatat(folder, name, &stat, AT_SYMLINK_NOFOLLOW) == 0, "stat");
         must((size_t)stat.st_size == size, "size");
     }
 }
