@@ -132,6 +132,27 @@ fn damaged_bytes_of_an_owner_are_dropped_and_read_from_the_origin() {
 }
 
 #[test]
+fn bytes_that_come_over_an_encrypted_link_are_the_same() {
+    let cluster = Cluster::new(2);
+    let patient = ("FOREBAY_PEER_SILENCE_MS", "60000");
+    // One of the two wants it, which is enough.
+    let _first = cluster.start(0, &[patient, ("FOREBAY_ENCRYPT_LINKS", "true")]);
+    let _second = cluster.start(1, &[patient]);
+    (0..2).for_each(|node| cluster.wait_until_linked(node));
+    for (asker, owner) in [(0, 1), (1, 0)] {
+        let _open = cluster.client(owner);
+        let mut client = cluster.client(asker);
+        let asked = range(cluster.owned_by(owner), BLOCK, 4 * BLOCK);
+        assert_eq!(
+            client.stage(vec![asked]),
+            4 * BLOCK,
+            "its owner gave it all"
+        );
+        assert!(client.read(&asked));
+    }
+}
+
+#[test]
 fn one_with_another_secret_is_no_member() {
     let cluster = Cluster::new(2);
     let _first = cluster.start(0, &[]);

@@ -220,3 +220,40 @@ fn end_of(prefix: &str) -> Vec<u8> {
     }
     end
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_an_etcd_says_is_read_and_what_is_none_is_left_out() {
+        let said = json!({ "key": "YS9i", "value": "AQI=", "mod_revision": "7" });
+        let read = pair(&said).unwrap();
+        assert_eq!(
+            (read.key.as_str(), read.value.as_slice()),
+            ("a/b", &[1, 2][..])
+        );
+        assert_eq!(read.revision, 7);
+        let empty = json!({ "key": "YS9i", "mod_revision": "7" });
+        assert!(pair(&empty).unwrap().value.is_empty());
+        for wrong in [
+            json!(null),
+            json!([]),
+            json!({ "value": "AQI=", "mod_revision": "7" }),
+            json!({ "key": "??", "mod_revision": "7" }),
+            json!({ "key": "/w==", "mod_revision": "7" }),
+            json!({ "key": "YS9i", "mod_revision": 7 }),
+            json!({ "key": "YS9i", "mod_revision": "-7" }),
+            json!({ "key": "YS9i", "value": "?", "mod_revision": "7" }),
+        ] {
+            assert!(pair(&wrong).is_none(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_prefix_ends_before_the_first_key_that_does_not_begin_with_it() {
+        assert_eq!(end_of("a/"), b"a0");
+        let end = end_of("a/");
+        assert!(b"a/".as_slice() < end.as_slice() && b"a/~~~".as_slice() < end.as_slice());
+    }
+}

@@ -216,7 +216,9 @@ fn answer_all(
 fn answer_fabric(loans: Option<&Arc<Loans>>, id: u64, provider: &str) -> Answer {
     let memory = match loans {
         Some(loans) => loans.fabric().memory(provider),
-        None => Err("nothing is lent there: its transport is TCP only, or the link encrypted".to_owned()),
+        None => Err(
+            "nothing is lent there: its transport is TCP only, or the link encrypted".to_owned(),
+        ),
     };
     match memory {
         Ok(memory) => Answer::Fabric {

@@ -70,7 +70,7 @@ pub enum Outcome {
 /// An ask that has ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ended {
-    /// What [`Call::id`] said.
+    /// What [`Call::id`](crate::Call::id) said.
     pub id: u64,
     /// How.
     pub outcome: Outcome,
