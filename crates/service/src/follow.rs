@@ -4,6 +4,8 @@ use std::io;
 use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
+use forebay_dataset::Member;
+
 use crate::daemon::Node;
 use crate::peers::Roster;
 use crate::settings::parse_member;
@@ -43,7 +45,14 @@ fn follow(node: &Weak<Node>, roster: &Roster, mut roll: Box<dyn Roll>) {
         looked = Instant::now();
         // A place that cannot be read says nothing of who is gone.
         let Ok(found) = found else { continue };
-        let members = found.iter().filter_map(|text| parse_member(text)).collect();
+        let members = found.iter().filter_map(|text| parse_member(text));
+        let members: Vec<Member> = members.collect();
+        // Nor does one in which this node is missing, until it has its place there again: it may have
+        // stood still, or the place been lost as a whole.
+        let me = roster.now();
+        if !members.iter().any(|member| member.name == me.name()) {
+            continue;
+        }
         match roster.change(members) {
             Ok(false) => {}
             Ok(true) => {
