@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -101,6 +102,9 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
     if arguments.with_parent {
         rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::TERM))?;
     }
+    if !arguments.detach {
+        restart_for_fabric(arguments);
+    }
     // Held while this daemon serves: it is this node's place among the others.
     let together = together(arguments)?;
     let plan = plan(arguments, together.as_ref()).inspect_err(|failure| {
@@ -141,6 +145,38 @@ pub(crate) fn run(arguments: &Arguments) -> Result<(), Failure> {
         Served::Stopped => eprintln!("stopped"),
     }
     Ok(())
+}
+
+/// Buffers of libfabric for messages of a kind that nobody sends here: by default some 70 MB for
+/// each endpoint of `ofi_rxm`.
+const SMALL_BUFFERS: [(&str, &str); 3] = [
+    ("FI_OFI_RXM_BUFFER_SIZE", "256"),
+    ("FI_OFI_RXM_MSG_RX_SIZE", "16"),
+    ("FI_OFI_RXM_MSG_TX_SIZE", "16"),
+];
+
+/// Starts this process anew with [`SMALL_BUFFERS`] where blocks may go over a fabric: libfabric takes
+/// them from the environment, which only a new program can be given without harm.
+fn restart_for_fabric(arguments: &Arguments) {
+    let set = std::env::var("FOREBAY_TRANSPORT").ok();
+    let transport = arguments.transport.clone().or(set);
+    let may_use_fabric = match transport.as_deref() {
+        None | Some("") => arguments.config.is_some(),
+        Some(transport) => transport != "tcp",
+    };
+    let absent = |(name, _): &&(&str, &str)| std::env::var_os(name).is_none();
+    let wanted: Vec<_> = SMALL_BUFFERS.iter().filter(absent).copied().collect();
+    let Some(program) = std::env::current_exe().ok().filter(|_| may_use_fabric) else {
+        return;
+    };
+    if wanted.is_empty() {
+        return;
+    }
+    // It returns only where it fails, and the daemon does with more memory then.
+    let _ = Command::new(program)
+        .args(std::env::args_os().skip(1))
+        .envs(wanted)
+        .exec();
 }
 
 /// Finds out who the other nodes are, where that is more than reading a list.

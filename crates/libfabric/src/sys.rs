@@ -5,6 +5,7 @@ mod attributes;
 mod end;
 mod memory;
 mod objects;
+mod signals;
 
 use std::ffi::{CStr, CString, OsStr, c_char, c_int, c_void};
 use std::mem::ManuallyDrop;
@@ -14,6 +15,7 @@ use libloading::Library;
 
 use attributes::{FabricAttr, Info};
 use objects::Fabric;
+use signals::Dispositions;
 
 pub(crate) use end::{Access, End, Posted};
 pub(crate) use memory::Memory;
@@ -86,12 +88,15 @@ impl Libfabric {
         Self::load(named.as_deref().unwrap_or(OsStr::new(Self::NAME)))
     }
 
-    /// Loads the library of that name, or the file at that path.
+    /// Loads the library of that name, or the file at that path, and has its providers made ready.
+    /// What this process does on a signal stays as it is: handlers of a provider would end a daemon
+    /// before it has closed its files.
     ///
     /// # Errors
     /// Each [`LoadError`] is a state that a sound machine may be in.
     pub fn load(file: &OsStr) -> Result<Self, LoadError> {
         let name = file.to_string_lossy().into_owned();
+        let _kept = Dispositions::keep();
         // SAFETY: the initialisers of libfabric and of what it links to are made to run in any
         // process; a file that is something else is the user's own choice, as with LD_LIBRARY_PATH.
         let library = unsafe { Library::new(file) }.map_err(|error| not_loaded(&name, &error))?;
@@ -117,7 +122,7 @@ impl Libfabric {
                 wanted: INTERFACE,
             });
         }
-        Ok(Self {
+        let library = Self {
             version,
             calls: Calls {
                 get_info: function!("fi_getinfo", GetInfo),
@@ -128,7 +133,10 @@ impl Libfabric {
             },
             name,
             _library: library,
-        })
+        };
+        // The first question has the providers made ready, signals and all.
+        drop(library.calls.ask("*", None, PROVIDERS_ONLY, ptr::null()));
+        Ok(library)
     }
 
     /// The name or path that it was loaded by.

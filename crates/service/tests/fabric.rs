@@ -228,3 +228,27 @@ fn without_the_library_a_fabric_is_refused() {
         "{reason}"
     );
 }
+
+#[test]
+fn a_daemon_with_a_fabric_that_is_told_to_end_ends_well_and_leaves_nothing() {
+    let Some(transports) = transports() else {
+        return;
+    };
+    for transport in transports {
+        let cluster = Cluster::new(2);
+        let daemons = start_all(&cluster, transport, "60000");
+        wait_until_open(&cluster);
+        let pids: Vec<u32> = daemons.iter().map(Daemon::pid).collect();
+        for daemon in daemons {
+            daemon.terminate();
+            assert_eq!(daemon.end(), "Stopped", "{transport}");
+        }
+        let left = std::fs::read_dir("/dev/shm")
+            .into_iter()
+            .flatten()
+            .flatten();
+        let mut left = left.map(|file| file.file_name().to_string_lossy().into_owned());
+        let is_theirs = |file: &String| pids.iter().any(|pid| file.starts_with(&format!("{pid}:")));
+        assert_eq!(left.find(is_theirs), None, "{transport}");
+    }
+}

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 use super::attributes::Info;
 use super::memory::Memory;
 use super::objects::{Av, AvAttr, Cq, CqAttr, CqEntry, CqErrEntry, Domain, Ep, Fabric, Fid, Mr};
+use super::signals::Dispositions;
 use super::{Calls, Found, Hints, SOURCE, offer};
 use crate::{
     Address, Libfabric, MemoryModes, OpenError, QueryError, ReadError, TrafficClass, Want, Way,
@@ -126,6 +127,8 @@ impl End {
         };
         // Made after `end`, and so given up before it: closing takes it too.
         let _one_at_a_time = CHANGING.lock().unwrap_or_else(PoisonError::into_inner);
+        // shm takes signals when an endpoint is made.
+        let _kept = Dispositions::keep();
         end.set_class(way.class)?;
         end.open_domain()?;
         end.open_queues()?;
