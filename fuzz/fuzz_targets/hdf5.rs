@@ -22,7 +22,7 @@ fuzz_target!(|bytes: &[u8]| {
         request.decode = true;
         if index(&request, &()).is_ok() {
             let root = Some(folder.path().to_path_buf());
-            let report = verify(&VerifyRequest { index: output, root, data: true }, &());
+            let report = verify(&VerifyRequest { index: output, root, data: true, stores: None }, &());
             assert!(report.is_ok(), "what was indexed opens");
         }
     }
