@@ -81,7 +81,7 @@ LATENCIES = (
     - SUITE
     - VARIANTS["preload"]
     - VARIANTS["remote_fabric"]
-    - {"origin_bytes", "darshan_read", "remote_clients"}
+    - {"origin_bytes", "darshan_read", "remote_clients", "remote_memory"}
 )
 
 
