@@ -296,7 +296,8 @@ def test_a_loader_over_a_subset_is_staged_by_position(node: Node, files: World) 
     ahead = fb.LookAhead(SequentialSampler(range(3)), node.open(files.index), positions=positions)
     order = iter(ahead)
     first = next(order)
-    eventually("the subset is resident", lambda: resident_samples(node) == 3)
+    # The first may be handed out before the stager looks, and is its reader's to ask for then.
+    eventually("the subset is resident", lambda: resident_samples(node) >= 2)
     assert [first, *order] == [0, 1, 2]
 
 
