@@ -19,7 +19,7 @@ unsafe impl Send for Memory {}
 // SAFETY: as above; a shared reference gives a place and a length, and no bytes.
 unsafe impl Sync for Memory {}
 
-/// A part of [`Memory`] that is nobody else's.
+/// A part of `Memory` that is nobody else's.
 #[derive(Debug)]
 pub struct Slot {
     memory: Arc<Memory>,
