@@ -245,7 +245,7 @@ mod tests {
         });
         assert_eq!(
             fabric(&open),
-            "links over libfabric `tcp;ofi_rxm`, class dscp 10 requested: lent 4.0 KiB\n"
+            "links over libfabric `tcp;ofi_rxm`, class dscp 10 requested: lent 4.00 KiB\n"
         );
         let none = json!({ "provider": null, "reason": "there is none" });
         assert_eq!(fabric(&none), "links over TCP: there is none\n");
@@ -258,7 +258,7 @@ mod tests {
         }]);
         assert_eq!(
             members(&member),
-            "member `b:1`: up, received 8.0 KiB (4.0 KiB over libfabric, 1 read failed, not now: \
+            "member `b:1`: up, received 8.00 KiB (4.00 KiB over libfabric, 1 read failed, not now: \
              it was late)\n"
         );
     }

@@ -25,7 +25,7 @@ const REFUSED: &[&str] = &[
     "a string type padded with spaces",
     "bits",
     "elements of 0 bytes",
-    "a variable-length type of compounds or arrays",
+    "a variable-length type of compounds, arrays or references",
 ];
 
 /// A data set of a real file as the only field of a sample.
