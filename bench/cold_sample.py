@@ -12,8 +12,7 @@ from pathlib import Path
 
 import forebay
 from bench import data
-from bench.memory import BackedMemory
-from bench.rounds import alternate, centre, rounds_with_warm_up
+from bench.rounds import centre, rounds_with_warm_up
 from bench.row import Row
 from bench.setting import Setting
 
@@ -81,14 +80,7 @@ def _row(
             for descriptor, extent in covering[2 * order[number] + 1]:
                 os.preadv(descriptor, [space[: extent.length]], extent.start)
 
-        found = alternate(
-            subject,
-            baseline,
-            rounds=rounds,
-            units=1,
-            ping_pong=setting.ping_pong,
-            memory=BackedMemory(),
-        )
+        found = setting.arriving(subject, baseline, rounds)
         status = forebay.status(cache)
     added, spread = centre(found.subject - found.baseline - found.ping_pong)
     return Row(

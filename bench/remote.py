@@ -23,8 +23,7 @@ import numpy as np
 import forebay
 from bench import data
 from bench.bare import Bare, connect, read_bare
-from bench.memory import BackedMemory
-from bench.rounds import alternate, centre, rounds_with_warm_up
+from bench.rounds import Floats, alternate, centre, rounds_with_warm_up
 from bench.row import Row
 from bench.scene import served
 from bench.setting import Setting
@@ -126,14 +125,7 @@ def measure_sample(setting: Setting) -> list[Row]:
         def baseline(number: int) -> None:
             bare.read(order[number] * data.SAMPLE_BYTES, space)
 
-        found = alternate(
-            subject,
-            baseline,
-            rounds=rounds,
-            units=1,
-            ping_pong=setting.ping_pong,
-            memory=BackedMemory(),
-        )
+        found = setting.arriving(subject, baseline, rounds)
         status = forebay.status(job.caches[reader])
     ratio, spread = centre(found.subject / (found.baseline + found.ping_pong))
     return [
@@ -159,20 +151,12 @@ def measure_clients(setting: Setting) -> list[Row]:
     each = setting.size(100, 4)
     rounds = setting.size(5, 1)
     count = CLIENTS * each * rounds
-    ratios = []
-    memory = BackedMemory()
     with pair(setting, "remote-eight", count) as (job, reader, origin), Bare(origin) as bare:
-        for number in range(rounds):
-            first = number * CLIENTS * each
-            ours = ["read", job.index, job.caches[reader]]
-            theirs = ["bare", bare.port, data.SAMPLE_BYTES]
-            seconds = []
-            for words in (ours, theirs):
-                memory.renew()
-                seconds.append(all_at_once(words, first, each))
-            ratios.append(seconds[1] / seconds[0])
+        ours: list[object] = ["read", job.index, job.caches[reader]]
+        theirs: list[object] = ["bare", bare.port, data.SAMPLE_BYTES]
+        seconds = in_turn(setting, ours, theirs, rounds, each)
         status = forebay.status(job.caches[reader])
-    ratio, spread = centre(np.array(ratios))
+    ratio, spread = centre(seconds[:, 1] / seconds[:, 0])
     return [
         Row(
             name="remote_clients",
@@ -194,7 +178,23 @@ def measure_clients(setting: Setting) -> list[Row]:
     ]
 
 
-def all_at_once(words: list[object], first: int, each: int) -> float:
+def in_turn(
+    setting: Setting, ours: list[object], theirs: list[object], rounds: int, each: int
+) -> Floats:
+    """Seconds that clients of either side take for each round's samples.
+
+    The side that goes first finds other caches of the processor: they take turns in it.
+    """
+    seconds = np.zeros((rounds, 2))
+    for number in range(rounds):
+        sides = [(0, ours), (1, theirs)]
+        for side, words in sides if number % 2 == 0 else reversed(sides):
+            setting.memory.renew()
+            seconds[number, side] = _all_at_once(words, number * CLIENTS * each, each)
+    return seconds
+
+
+def _all_at_once(words: list[object], first: int, each: int) -> float:
     """Seconds until the slowest of eight clients is done that begin together."""
     clients = []
     for client in range(CLIENTS):
@@ -222,17 +222,22 @@ def all_at_once(words: list[object], first: int, each: int) -> float:
             client.communicate()
 
 
+def index_of_holes(folder: Path, files: int, rows: int) -> Path:
+    """An index of files that take no room: their bytes are zeros, which travel as any others do."""
+    for file in range(files):
+        data.sparse_rows(folder / f"{file:02}.h5", rows, data.SAMPLE_BYTES)
+    index = folder / "rows.forebay"
+    forebay.index(sorted(folder.glob("*.h5")), index, sample="rows")
+    return index
+
+
 def measure_batch(setting: Setting) -> list[Row]:
     """The row `remote_batch`."""
     folder = setting.folder / "remote-batch"
     folder.mkdir()
     # So many that nobody is without one: a node owns its share of them and a twelfth, at most.
     files, rows = 24, 700
-    for file in range(files):
-        # Holes: the origin's bytes are zeros, which travel as any others do.
-        data.sparse_rows(folder / f"{file:02}.h5", rows, data.SAMPLE_BYTES)
-    index = folder / "rows.forebay"
-    forebay.index(sorted(folder.glob("*.h5")), index, sample="rows")
+    index = index_of_holes(folder, files, rows)
     rounds = setting.size(10, 2)
     with running_job(folder, index, _OWNERS + 1) as job:
         dataset = job.open(0)
@@ -260,14 +265,7 @@ def measure_batch(setting: Setting) -> list[Row]:
             for sample in theirs[number * _BATCH : (number + 1) * _BATCH]:
                 dataset.read_into(sample, one)
 
-        found = alternate(
-            subject,
-            baseline,
-            rounds=rounds,
-            units=1,
-            ping_pong=setting.ping_pong,
-            memory=BackedMemory(),
-        )
+        found = setting.arriving(subject, baseline, rounds)
     ratio, spread = centre(found.baseline / found.subject)
     return [
         Row(
@@ -316,14 +314,7 @@ def measure_replicas(setting: Setting) -> list[Row]:
         def baseline(number: int) -> None:
             owned.read_into(theirs[number][0], out)
 
-        found = alternate(
-            subject,
-            baseline,
-            rounds=rounds,
-            units=1,
-            ping_pong=setting.ping_pong,
-            memory=BackedMemory(),
-        )
+        found = alternate(subject, baseline, rounds=rounds, units=1, ping_pong=setting.ping_pong)
     ratio, spread = centre(found.subject / found.baseline)
     return [
         Row(

@@ -14,9 +14,8 @@ import numpy as np
 
 import forebay
 from bench import data
-from bench.memory import BackedMemory
-from bench.remote import CLIENTS, Job, all_at_once, pair
-from bench.rounds import alternate, centre, rounds_with_warm_up
+from bench.remote import CLIENTS, Job, in_turn, pair
+from bench.rounds import centre, rounds_with_warm_up
 from bench.row import Row, skipped
 from bench.setting import Setting
 from demo.command import forebay as command
@@ -71,14 +70,7 @@ def _one(setting: Setting, provider: str) -> Row:
         def baseline(number: int) -> None:
             theirs.read_into(order[number], out)
 
-        found = alternate(
-            subject,
-            baseline,
-            rounds=rounds,
-            units=1,
-            ping_pong=setting.ping_pong,
-            memory=BackedMemory(),
-        )
+        found = setting.arriving(subject, baseline, rounds)
         over_fabric = _over_fabric(fabric, reader)
     ratio, spread = centre(found.baseline / found.subject)
     return Row(
@@ -99,29 +91,16 @@ def _clients(setting: Setting, provider: str) -> Row:
     rounds = setting.size(7, 1)
     count = CLIENTS * each * rounds
     name = f"remote_fabric_{provider}"
-    ratios = []
-    seconds_of_all = []
-    memory = BackedMemory()
     with (
         pair(setting, f"{name}-eight", count, f"libfabric:{provider}") as (fabric, reader, _),
         pair(setting, f"{name}-eight-tcp", count) as (tcp, other, _),
     ):
-        for number in range(rounds):
-            first = number * CLIENTS * each
-            over_fabric: list[object] = ["read", fabric.index, fabric.caches[reader]]
-            over_tcp: list[object] = ["read", tcp.index, tcp.caches[other]]
-            # The one that goes first finds other caches of the processor: they take turns in it.
-            turns = [over_fabric, over_tcp] if number % 2 == 0 else [over_tcp, over_fabric]
-            took = {}
-            for words in turns:
-                memory.renew()
-                took[id(words)] = all_at_once(words, first, each)
-            seconds = [took[id(over_fabric)], took[id(over_tcp)]]
-            ratios.append(seconds[1] / seconds[0])
-            seconds_of_all.append(seconds)
+        over_fabric: list[object] = ["read", fabric.index, fabric.caches[reader]]
+        over_tcp: list[object] = ["read", tcp.index, tcp.caches[other]]
+        seconds = in_turn(setting, over_fabric, over_tcp, rounds, each)
         moved = _over_fabric(fabric, reader)
-    ratio, spread = centre(np.array(ratios))
-    fabric_s, tcp_s = np.median(np.array(seconds_of_all), axis=0).tolist()
+    ratio, spread = centre(seconds[:, 1] / seconds[:, 0])
+    fabric_s, tcp_s = np.median(seconds, axis=0).tolist()
     mebibytes = CLIENTS * each * data.SAMPLE_BYTES / (1 << 20)
     return Row(
         name=name,

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import forebay
 from bench import data
-from bench.remote import running_job
+from bench.remote import index_of_holes, running_job
 from bench.row import Row
 from bench.setting import Setting
 
@@ -56,11 +56,7 @@ def _peak(setting: Setting, name: str, files: int) -> list[int]:
     """The most that each node's daemon had resident; the clients are those of the first."""
     folder = setting.folder / name
     folder.mkdir()
-    for file in range(files):
-        # Holes: the origin's bytes are zeros, which travel as any others do.
-        data.sparse_rows(folder / f"{file:02}.h5", _ROWS, data.SAMPLE_BYTES)
-    index = folder / "rows.forebay"
-    forebay.index(sorted(folder.glob("*.h5")), index, sample="rows")
+    index = index_of_holes(folder, files, _ROWS)
     with running_job(folder, index, _NODES) as job:
         dataset = job.open(0)
         batches = [

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +16,9 @@ import numpy as np
 
 import forebay
 from bench import data
+from bench.memory import BackedMemory
 from bench.ping_pong import PingPong
+from bench.rounds import Rounds, alternate
 
 T = TypeVar("T")
 
@@ -41,6 +43,7 @@ class Setting:
         # Decoded bytes of the file that is flattened.
         self.flatten_mib = 1024
         self.random = np.random.default_rng(seed)
+        self.memory = BackedMemory()
         self._at_end = ExitStack()
 
     def size(self, whole: int, quick: int) -> int:
@@ -54,6 +57,19 @@ class Setting:
     def close(self) -> None:
         """Stop what the rows share."""
         self._at_end.close()
+
+    def arriving(
+        self, subject: Callable[[int], None], baseline: Callable[[int], None], rounds: int
+    ) -> Rounds:
+        """Time reads that take blocks in, one a round, over free memory that the host holds."""
+        return alternate(
+            subject,
+            baseline,
+            rounds=rounds,
+            units=1,
+            ping_pong=self.ping_pong,
+            memory=self.memory,
+        )
 
     def orders(self, rounds: int, units: int, samples: int) -> list[list[int]]:
         """For each round, `units` samples at random."""
