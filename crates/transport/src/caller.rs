@@ -268,8 +268,6 @@ impl Shared {
                     let bytes = buffer.of_len(body_len as usize);
                     reader.body(bytes, || self.is_alive(heard))?;
                     heard = Instant::now();
-                    self.received_bytes
-                        .fetch_add(body_len.into(), Ordering::Relaxed);
                     let blocks = Arrived {
                         shard,
                         first,
@@ -298,6 +296,8 @@ impl Shared {
 
     /// What nobody waits for any more is nobody's.
     fn hand_out(&self, id: u64, blocks: Arrived<'_>) -> Result<(), LinkError> {
+        self.received_bytes
+            .fetch_add(blocks.bytes.len() as u64, Ordering::Relaxed);
         match self.pending.arrivals(id) {
             None => Ok(()),
             Some(Some(arrivals)) if arrivals.arrived(blocks) => Ok(()),

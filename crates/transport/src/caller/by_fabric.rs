@@ -197,8 +197,6 @@ impl Shared {
         let is_wanted = self.pending.arrivals(id).is_some();
         let taken = is_wanted.then(|| {
             self.by_fabric.read(place, deadline, &goes_on, |bytes| {
-                self.received_bytes
-                    .fetch_add(body_len.into(), Ordering::Relaxed);
                 let blocks = Arrived {
                     shard,
                     first,
