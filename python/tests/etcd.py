@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import socket
 import subprocess
+import urllib.request
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import slurm
@@ -45,6 +49,22 @@ class Etcd:
             self.process.terminate()
             self.process.wait(60)
             self.process = None
+
+    def put(self, key: bytes, value: bytes) -> None:
+        self._ask("put", key=key, value=value)
+
+    def keys(self) -> dict[bytes, bytes]:
+        """All that is there."""
+        found = self._ask("range", key=b"\0", range_end=b"\0").get("kvs", [])
+        return {b64decode(pair["key"]): b64decode(pair["value"]) for pair in found}
+
+    def _ask(self, what: str, **fields: bytes) -> Any:
+        body = {name: b64encode(value).decode() for name, value in fields.items()}
+        asked = urllib.request.Request(
+            f"http://{self.endpoint}/v3/kv/{what}", data=json.dumps(body).encode()
+        )
+        with urllib.request.urlopen(asked, timeout=30) as answer:
+            return json.load(answer)
 
     def _listens(self) -> bool:
         with socket.socket() as probe:

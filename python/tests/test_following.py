@@ -200,6 +200,25 @@ def test_names_in_an_etcd_are_published_found_replaced_and_withdrawn(tmp_path: P
 
 @etcd.needed
 @pytest.mark.usefixtures("secret")
+def test_an_entry_that_is_no_file_stays_until_its_name_is_published(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"there")
+    with etcd.running(tmp_path / "etcd") as place, named(tmp_path, place) as job:
+        a, b = (job.node(name).cache for name in "ab")
+        forebay.publish("known", tmp_path / "file", cache=a)
+        held = place.keys()
+        (known,) = (key for key in held if key.endswith(b"/known"))
+        later = known.removesuffix(b"known") + b"later"
+        place.put(later, b"of another version")
+        with pytest.raises(forebay.DeadlineError):
+            forebay.consume("later", timeout=0.2, cache=b)
+        assert place.keys()[later] == b"of another version", "who only asks removes nothing"
+        forebay.publish("later", tmp_path / "file", cache=a)
+        with forebay.consume("later", timeout=30, cache=b) as found:
+            assert found.read_at(0, 99) == b"there"
+
+
+@etcd.needed
+@pytest.mark.usefixtures("secret")
 def test_who_waits_for_a_name_in_an_etcd_is_woken_or_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_bytes(b"awaited")
     with etcd.running(tmp_path / "etcd") as place, named(tmp_path, place) as job:

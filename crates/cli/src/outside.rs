@@ -70,19 +70,20 @@ impl NameDirectory for InEtcd {
     }
 
     fn get(&self, name: &str) -> Result<Option<Kept>, String> {
-        let Some(entry) = self.0.get(name).map_err(said)? else {
-            return Ok(None);
-        };
-        if let Some(kept) = kept(&entry) {
-            return Ok(Some(kept));
-        }
-        // Whoever publishes the name is to find a place for it.
-        self.0.remove(name, entry.revision).map_err(said)?;
-        Ok(None)
+        let entry = self.0.get(name).map_err(said)?;
+        Ok(entry.as_ref().and_then(kept))
     }
 
     fn put(&self, file: &PublishedFile, seen: u64) -> Result<bool, String> {
-        self.0.put(&file.name, &file.encode(), seen).map_err(said)
+        let put = |seen| self.0.put(&file.name, &file.encode(), seen).map_err(said);
+        if put(seen)? {
+            return Ok(true);
+        }
+        // Whoever publishes takes the place of what `get` sees nothing in, and nobody else does.
+        match self.0.get(&file.name).map_err(said)? {
+            Some(entry) if seen == 0 && kept(&entry).is_none() => put(entry.revision),
+            _ => Ok(false),
+        }
     }
 
     fn remove(&self, name: &str, seen: u64) -> Result<bool, String> {
