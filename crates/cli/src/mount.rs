@@ -1,8 +1,7 @@
 //! `forebay mount`
 
 use std::ffi::OsString;
-use std::fs::File;
-use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::io::{BufRead, BufReader, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -17,7 +16,7 @@ use crate::Failure;
 use crate::index::bytes;
 use crate::output::count;
 use crate::progress::Bar;
-use crate::serve::open_log;
+use crate::serve::{logged_since, open_log};
 use crate::status::NO_FOLDER;
 
 /// Mount a folder or a data set read-only: names from its manifest, bytes from the node's cache.
@@ -256,14 +255,7 @@ fn detach(arguments: &Arguments, options: &MountOptions, paths: &NodePaths) -> R
 
 /// What the mount that ended said.
 fn last_words(paths: &NodePaths, from: u64) -> String {
-    let read = || -> std::io::Result<String> {
-        let mut log = File::open(paths.log())?;
-        log.seek(SeekFrom::Start(from))?;
-        let mut text = String::new();
-        log.take(4096).read_to_string(&mut text)?;
-        Ok(text)
-    };
-    let said = read().unwrap_or_default();
+    let said = logged_since(paths, from);
     let said = said.trim().trim_start_matches("error: ");
     match said {
         "" => format!("the mount ended at once; see `{}`", paths.log().display()),

@@ -1,7 +1,7 @@
 //! `forebay run -- COMMAND`
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Seek, SeekFrom};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ use serde_json::Value;
 use crate::Failure;
 use crate::members::{self, Together};
 use crate::preload::{Preload, PreloadArguments};
-use crate::serve::open_log;
+use crate::serve::{logged_since, open_log};
 use crate::status::NO_FOLDER;
 
 /// Locked by the first process of a node, which has the daemon.
@@ -136,6 +136,8 @@ fn lock(folder: &Path, name: &str, how: FlockOperation) -> io::Result<Option<Fil
 /// The node's daemon, as its first process holds it. On drop it leaves.
 struct Daemon {
     child: Child,
+    /// Where its words begin in the log.
+    logged_from: u64,
     together: Option<Together>,
     _lock: File,
 }
@@ -181,7 +183,8 @@ impl Daemon {
                 command.arg("--secret-file").arg(secret);
             }
         }
-        let log = open_log(paths)?;
+        let mut log = open_log(paths)?;
+        let logged_from = log.seek(SeekFrom::End(0))?;
         let child = command
             .stdin(Stdio::null())
             .stdout(Stdio::null())
@@ -190,6 +193,7 @@ impl Daemon {
         Ok(Self {
             child: child
                 .map_err(|error| Failure::new(format!("cannot start the daemon: {error}")))?,
+            logged_from,
             together,
             _lock: lock,
         })
@@ -206,7 +210,7 @@ impl Daemon {
                 return Ok(());
             }
             if let Some(ended) = self.child.try_wait()? {
-                return Err(Failure::new(match last_words(paths) {
+                return Err(Failure::new(match last_words(paths, self.logged_from) {
                     Some(words) => format!("the daemon did not start: {words}"),
                     None => format!("the daemon ended with {ended}"),
                 })
@@ -253,9 +257,9 @@ impl Drop for Daemon {
     }
 }
 
-/// What the daemon's log says last of what failed.
-fn last_words(paths: &NodePaths) -> Option<String> {
-    let log = std::fs::read_to_string(paths.log()).ok()?;
+/// What the daemon's log says last of what failed, from this place on.
+fn last_words(paths: &NodePaths, from: u64) -> Option<String> {
+    let log = logged_since(paths, from);
     let mut failed = log.lines().filter_map(|line| line.strip_prefix("error: "));
     failed.next_back().map(str::to_owned)
 }

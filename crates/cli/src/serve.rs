@@ -1,7 +1,7 @@
 //! `forebay serve`
 
 use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
@@ -310,6 +310,17 @@ fn allocated(folder: &Path) -> u64 {
         Err(_) => 0,
     };
     entries.flatten().map(bytes).sum()
+}
+
+/// What was written to the log from this place on, as far as its first 64 KiB.
+pub(crate) fn logged_since(paths: &NodePaths, place: u64) -> String {
+    let mut text = Vec::new();
+    // What cannot be read tells nobody anything.
+    let _ = File::open(paths.log()).and_then(|mut log| {
+        log.seek(SeekFrom::Start(place))?;
+        log.take(64 << 10).read_to_end(&mut text)
+    });
+    String::from_utf8_lossy(&text).into_owned()
 }
 
 pub(crate) fn open_log(paths: &NodePaths) -> io::Result<File> {
