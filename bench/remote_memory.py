@@ -8,6 +8,7 @@ maps and checksums count, the page cache of block files does not.
 from __future__ import annotations
 
 import os
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,6 +23,7 @@ _NODES = 3
 _ROWS = 150
 _BATCH = 8
 _MOST_BYTES = 256e6
+_PATIENCE_S = 60.0
 
 
 def measure_memory(setting: Setting) -> list[Row]:
@@ -59,13 +61,18 @@ def _peak(setting: Setting, name: str, files: int) -> list[int]:
     index = index_of_holes(folder, files, _ROWS)
     with running_job(folder, index, _NODES) as job:
         dataset = job.open(0)
-        batches = [
-            list(range(first, min(first + _BATCH, len(dataset))))
-            for first in range(0, len(dataset), _BATCH)
-        ]
-        # A thread has a link of its own.
+        meet = threading.Barrier(_LINKS, timeout=_PATIENCE_S)
+
+        def client(number: int) -> None:
+            # A thread has a link of its own; all have theirs before one is busy.
+            mine = range(number, len(dataset), _LINKS)
+            dataset.stage(mine[:1])
+            meet.wait()
+            for first in range(0, len(mine), _BATCH):
+                dataset.stage(mine[first : first + _BATCH])
+
         with ThreadPoolExecutor(_LINKS) as clients:
-            list(clients.map(dataset.stage, batches))
+            list(clients.map(client, range(_LINKS)))
         return [_most_resident(cache) for cache in job.caches]
 
 

@@ -9,6 +9,7 @@ side, and each does its work twice: the second counts.
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import shutil
@@ -28,21 +29,31 @@ from bench.setting import Setting
 from forebay._command import find_command
 
 _MEMORY = Path("/dev/shm")
+# More than any row writes: a container's memory for files is small, unless somebody said otherwise.
+_ROOM = 2 << 30
 _SOURCE = Path(__file__).with_name("suite_loop.c")
 _FILE_BYTES = 4096
 _MD5_BYTES = 256 << 10
 
 
 class Suite:
-    """The command, on a file system in memory where there is one."""
+    """The command, on a file system in memory where there is one with room."""
 
     def __init__(self, setting: Setting) -> None:
         command = find_command()
         if command is None:
             raise FileNotFoundError("the `forebay` command is not installed")
         self._command = command
-        within = _MEMORY if os.access(_MEMORY, os.W_OK) else setting.folder
-        self.folder = Path(setting.enter(tempfile.TemporaryDirectory(dir=within)))
+        self._temporary = tempfile.TemporaryDirectory(
+            dir=_MEMORY if _has_room(_MEMORY) else setting.folder
+        )
+        self.folder = Path(self._temporary.name)
+
+    def __enter__(self) -> Suite:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._temporary.cleanup()
 
     def new(self) -> Path:
         """A new folder."""
@@ -71,19 +82,37 @@ class Suite:
         return run
 
 
-def measure_create(setting: Setting) -> list[Row]:
+def _has_room(folder: Path) -> bool:
+    return os.access(folder, os.W_OK) and shutil.disk_usage(folder).free > _ROOM
+
+
+def _with_suite(measure: Callable[[Setting, Suite], list[Row]]) -> Callable[[Setting], list[Row]]:
+    """The rows of `measure`, whose files are gone when they are known."""
+
+    @functools.wraps(measure)
+    def measured(setting: Setting) -> list[Row]:
+        with Suite(setting) as suite:
+            return measure(setting, suite)
+
+    return measured
+
+
+@_with_suite
+def measure_create(setting: Setting, suite: Suite) -> list[Row]:
     """The row `suite_create`."""
-    return _against_c(setting, "create")
+    return _against_c(setting, suite, "create")
 
 
-def measure_list(setting: Setting) -> list[Row]:
+@_with_suite
+def measure_list(setting: Setting, suite: Suite) -> list[Row]:
     """The row `suite_list`."""
-    return _against_c(setting, "list")
+    return _against_c(setting, suite, "list")
 
 
-def measure_delete(setting: Setting) -> list[Row]:
+@_with_suite
+def measure_delete(setting: Setting, suite: Suite) -> list[Row]:
     """The row `suite_delete`."""
-    return _against_c(setting, "delete")
+    return _against_c(setting, suite, "delete")
 
 
 def _rounds(
@@ -111,11 +140,10 @@ def _row(name: str, ratios: Any, target: float, baseline: str, conditions: dict[
     return Row(name, ratio, target, len(ratios), baseline, spread, better, conditions=conditions)  # type: ignore[arg-type]
 
 
-def _against_c(setting: Setting, name: str) -> list[Row]:
+def _against_c(setting: Setting, suite: Suite, name: str) -> list[Row]:
     compiler = shutil.which("cc")
     if compiler is None:
         return [skipped(f"suite_{name}", "no C compiler, `cc`, is installed")]
-    suite = Suite(setting)
     loop = suite.folder / "loop"
     subprocess.run([compiler, "-O2", "-o", loop, _SOURCE], check=True)
     files = setting.size(20_000, 200)
@@ -136,9 +164,9 @@ def _against_c(setting: Setting, name: str) -> list[Row]:
     return [_row(f"suite_{name}", times[:, 0] / times[:, 1], 1.05, words, conditions)]
 
 
-def measure_python(setting: Setting) -> list[Row]:
+@_with_suite
+def measure_python(setting: Setting, suite: Suite) -> list[Row]:
     """The rows `suite_python_list` and `suite_python_fsspec`."""
-    suite = Suite(setting)
     files = setting.size(5_000, 200)
     folder = suite.new()
     for number in range(files):
@@ -172,9 +200,9 @@ def measure_python(setting: Setting) -> list[Row]:
     return rows
 
 
-def measure_md5(setting: Setting) -> list[Row]:
+@_with_suite
+def measure_md5(setting: Setting, suite: Suite) -> list[Row]:
     """The row `suite_md5`."""
-    suite = Suite(setting)
     files = setting.size(2_000, 20)
     made = suite.run(
         *("create_dataset", "--sizes", str(_MD5_BYTES), "--copies-per-size", str(files)),
@@ -198,9 +226,9 @@ def measure_md5(setting: Setting) -> list[Row]:
     return [_row("suite_md5", times[:, 0] / times[:, 1], 1.1, words, conditions)]
 
 
-def measure_measuring(setting: Setting) -> list[Row]:
+@_with_suite
+def measure_measuring(setting: Setting, suite: Suite) -> list[Row]:
     """Rows `suite_measuring_*`: clocks around every operation, against one around all of them."""
-    suite = Suite(setting)
     files = setting.size(20_000, 200)
     rows = []
     for name in ("create", "list"):
