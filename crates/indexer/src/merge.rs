@@ -223,13 +223,12 @@ pub(crate) fn root_of_added(request: &IndexRequest, index: &Path) -> Result<Opti
     let mut inputs = request.inputs.iter();
     let (root, holds_all) = match store_of(&index)? {
         Some(url) => {
-            let holds = |input: &PathBuf| {
-                let input = StoreUrl::parse(input.to_str()?).ok()?;
+            let holds = |input: StoreUrl| {
                 let key = input.key();
-                let below = key == url.key() || url.name_of(key).is_some();
-                (input.same_store(&url) && below).then_some(())
+                input.same_store(&url) && (key == url.key() || url.name_of(key).is_some())
             };
-            let all = inputs.all(|input| holds(input).is_some());
+            let parsed = |input: &PathBuf| StoreUrl::parse(input.to_str()?).ok();
+            let all = inputs.all(|input| parsed(input).is_some_and(holds));
             (url.to_string().into(), all)
         }
         None => {

@@ -242,7 +242,9 @@ def _folders(spec: Spec, who: Place) -> Iterator[tuple[Path, Path]]:
     try:
         if not base.is_dir():
             base.mkdir(parents=True, exist_ok=True)
-            base.joinpath(_MADE_HERE).touch()
+            # Where data is kept, so is its folder.
+            if not spec.keep_data:
+                base.joinpath(_MADE_HERE).touch()
         folder.mkdir()
         made.append(folder)
         if _made(shared):

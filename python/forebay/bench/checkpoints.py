@@ -142,8 +142,9 @@ def fsdp_load(
 def _reader(model: Model, rank: Rank, seed: int, readers: _dcp.Readers) -> Training | None:
     """The model of a rank that reads; None for one that does not."""
     if readers.place is None:
-        # A model of Hugging Face is downloaded by one rank, and all of them wait for it.
-        plain_model(model, rank)
+        if model.model_name:
+            # A model of Hugging Face is downloaded by one rank, and all of them wait for it.
+            plain_model(model, rank)
         return None
     return make(model, rank, seed, "fsdp", readers.group)
 

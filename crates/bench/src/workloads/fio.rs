@@ -105,8 +105,9 @@ impl Fio {
                 self.latencies(at, kind, &figures["clat_ns"]);
             }
         }
-        if longest_ms > 0 {
-            // Its start, and the making of its files, are no part of what it measures.
+        if longest_ms > 0 && self.jobfile.is_none() {
+            // Its start, and the making of its files, are no part of what it measures. The jobs of a
+            // file may run one after another, and the longest of them says nothing of all.
             work.paused = took.saturating_sub(Duration::from_millis(longest_ms));
         }
         Ok(work)

@@ -78,10 +78,12 @@ pub(super) const REGISTRATION: Registration = Registration {
             "drop each file from the page cache after it was read",
         ),
     ],
-    samples: |params| Ok(params.count("num_copies")?.saturating_mul(6)),
+    samples: |params| Ok(params.count("num_copies")?.saturating_mul(OPS)),
     ..Registration::new("md5_check", |params| Ok(Box::new(Md5Check::new(params)?)))
 };
 
+/// Operations that are timed for a file, at most: open, read, hash, evict, close, and all of it.
+const OPS: u64 = 6;
 /// The largest chunk.
 const CHUNK: u64 = 1 << 30;
 
@@ -279,6 +281,12 @@ impl Digester {
 
 impl Workload for Md5Check {
     fn prepare(&mut self, at: &mut Stage<'_>) -> Result<()> {
+        if self.bypass && at.spec.interface == Interface::Client {
+            return Err(BenchError::Usage(
+                "a client of Forebay has no way past the page cache: `bypass_cache` must be `false`"
+                    .into(),
+            ));
+        }
         self.plan.seed = at.spec.seed;
         self.root = match &self.dataset {
             Some(dataset) => dataset.clone(),
@@ -291,14 +299,8 @@ impl Workload for Md5Check {
                 at.shared.path().join("dataset")
             }
         };
-        if self.bypass && at.spec.interface == Interface::Client {
-            return Err(BenchError::Usage(
-                "a client of Forebay has no way past the page cache: `bypass_cache` must be `false`"
-                    .into(),
-            ));
-        }
         self.files = dataset::read(at, &self.root)?;
-        must_fit(at.spec, (self.files.len() as u64).saturating_mul(5))?;
+        must_fit(at.spec, (self.files.len() as u64).saturating_mul(OPS))?;
         self.source = Source::open(at, &self.root, true)?;
         let rank = if self.same_order {
             0

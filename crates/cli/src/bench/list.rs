@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use clap::Args;
-use forebay_bench::names::near;
 use forebay_bench::python::{self, PythonBenchmark};
 use forebay_bench::{Kind, Registration, Registry};
 use serde_json::{Value, json};
@@ -42,27 +41,26 @@ impl Listed {
 }
 
 pub(crate) fn run(arguments: &Arguments) -> Result<ExitCode, Failure> {
-    let mut listed: Vec<Listed> = Registry::standard().iter().map(native).collect();
+    let registry = Registry::standard();
     let stop = stop_at_signals()?;
-    match python::list(arguments.module.as_deref(), &stop) {
-        Ok(found) => {
-            let is_new = |one: &PythonBenchmark| listed.iter().all(|known| known.name != one.name);
-            let new: Vec<Listed> = found.into_iter().filter(is_new).map(of_python).collect();
-            listed.extend(new);
-        }
+    let in_python = match python::list(arguments.module.as_deref(), &stop) {
+        Ok(found) => found,
         // Without Python there are the native ones; who names a file wants what is in it.
         Err(error) if arguments.module.is_some() => return Err(of_bench(error)),
         Err(_) => {
-            eprintln!("note: no Python with forebay was found: its benchmarks are not listed")
+            eprintln!("note: no Python with forebay was found: its benchmarks are not listed");
+            Vec::new()
+        }
+    };
+    let mut listed: Vec<Listed> = registry.iter().map(native).collect();
+    for one in &in_python {
+        if listed.iter().all(|known| known.name != one.name) {
+            listed.push(of_python(one.clone()));
         }
     }
     if let Some(name) = &arguments.name {
         if listed.iter().all(|one| one.name != *name) {
-            let names: Vec<&str> = listed.iter().map(|one| one.name.as_str()).collect();
-            let said = near(name, &names);
-            return Err(Failure::usage(format!(
-                "there is no benchmark `{name}`: {said}"
-            )));
+            return Err(of_bench(registry.unknown(name, &in_python)));
         }
         listed.retain(|one| one.name == *name);
     }
