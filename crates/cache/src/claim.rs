@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay_dataset::{IndexError, ShardIndex};
-use forebay_residency::{block_checksum, now_ticks};
+use forebay_residency::{SummedBlocks, now_ticks};
 
 use crate::budget::Reservation;
 use crate::cache::{Cache, CachedDataset};
@@ -142,20 +142,18 @@ impl Claim {
     /// Takes the bytes of consecutive blocks of one piece, and publishes them if each block has its
     /// checksum.
     pub fn deliver(&self, first: u64, checksums: &[u32], bytes: &[u8]) -> Delivered {
-        let size = self.shard.map.block_size().bytes();
         if !self.expects(first, checksums.len() as u64, bytes.len() as u64) {
             return Delivered::Unasked;
         }
-        let blocks = bytes.chunks(size as usize).map(block_checksum);
-        if !blocks.eq(checksums.iter().copied()) {
+        let blocks = SummedBlocks::new(first, bytes, self.shard.map.block_size());
+        if blocks.checksums() != checksums {
             self.cache.metrics.peer_corrupt_blocks.add(1);
             return Delivered::Corrupt;
         }
         let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.shard.land(first, bytes, &mut room) {
+        match self.shard.land(&blocks, &mut room) {
             Ok(landed) => {
-                let blocks = first..first + checksums.len() as u64;
-                self.shard.stamps.touch(&blocks, now_ticks());
+                self.shard.stamps.touch(&blocks.range(), now_ticks());
                 self.cache.metrics.peer_blocks.add(landed);
                 Delivered::Landed
             }

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use forebay_dataset::{ByteRange, ShardIndex};
 use forebay_origin::{Origin, spent};
-use forebay_residency::{Counter, now_ticks};
+use forebay_residency::{Counter, SummedBlocks, now_ticks};
 
 use crate::buffer::Buffer;
 use crate::cache::{Cache, CachedDataset};
@@ -229,7 +229,8 @@ impl Cache {
         for piece in shard.pieces(run)? {
             let bytes = buffer.of_len(piece.len as usize);
             self.read_piece(shard, origin, &piece, bytes)?;
-            let Ok(landed) = shard.land(piece.first_block, bytes, &mut room) else {
+            let blocks = SummedBlocks::new(piece.first_block, bytes, shard.map.block_size());
+            let Ok(landed) = shard.land(&blocks, &mut room) else {
                 self.metrics.device_errors.add(1);
                 return self.refuse(run);
             };

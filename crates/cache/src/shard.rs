@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay_dataset::{IndexError, SegmentIndex, ShardIndex};
 use forebay_origin::IndexFile;
-use forebay_residency::{BlockFile, EvictLock, MapIdentity, ResidencyMap, ShardPaths, Stamps};
+use forebay_residency::{
+    BlockFile, EvictLock, MapIdentity, ResidencyMap, ShardPaths, Stamps, SummedBlocks,
+};
 
 use crate::budget::{Budget, Reservation, allocated};
 use crate::flights::Flights;
@@ -188,32 +190,36 @@ impl Shard {
         runs
     }
 
-    /// Writes and publishes consecutive blocks, the last of them perhaps short, as far as no other
-    /// read has landed them meanwhile. Returns how many were new. On an error those of the run that
-    /// failed stay absent.
-    pub(crate) fn land(&self, first: u64, bytes: &[u8], room: &mut Reservation) -> io::Result<u64> {
+    /// Writes and publishes blocks, as far as no other read has landed them meanwhile. Returns how
+    /// many were new. On an error those of the run that failed stay absent.
+    pub(crate) fn land(
+        &self,
+        blocks: &SummedBlocks<'_>,
+        room: &mut Reservation,
+    ) -> io::Result<u64> {
         let closed = self.landing.lock().unwrap_or_else(PoisonError::into_inner);
         if *closed {
             return Err(io::Error::other("the shard is closed"));
         }
-        let landed = self.write_unstored(first, bytes, room);
+        let landed = self.write_unstored(blocks, room);
         drop(closed);
         // After an error too: some may have landed before it.
         self.flights.wake();
         landed
     }
 
-    fn write_unstored(&self, first: u64, bytes: &[u8], room: &mut Reservation) -> io::Result<u64> {
-        let size = u64::from(self.map.block_size().bytes());
-        let blocks = self.map.block_size().blocks(bytes.len() as u64);
+    fn write_unstored(
+        &self,
+        blocks: &SummedBlocks<'_>,
+        room: &mut Reservation,
+    ) -> io::Result<u64> {
         let mut landed = 0;
-        for run in self.unstored(&(first..first + blocks)) {
-            let end = ((run.end - first) * size).min(bytes.len() as u64);
-            let part = &bytes[((run.start - first) * size) as usize..end as usize];
-            let written = self.file.write(run.start, part).inspect_err(|_| {
+        for run in self.unstored(&blocks.range()) {
+            let len = blocks.part(&run)?.0.len() as u64;
+            let written = self.file.write(blocks, &run).inspect_err(|_| {
                 let _ = self.file.punch(&run);
             })?;
-            room.spend(allocated(part.len() as u64));
+            room.spend(allocated(len));
             landed += written.len() as u64;
             written
                 .into_iter()

@@ -10,11 +10,7 @@ use forebay_dataset::BlockSize;
 use rustix::fs::FallocateFlags;
 
 use crate::layout::crc32c;
-
-/// CRC32C of a block's valid bytes, as the residency map has it.
-pub fn block_checksum(bytes: &[u8]) -> u32 {
-    crc32c(bytes)
-}
+use crate::summed::SummedBlocks;
 
 /// Proof that all bytes of a block are in the block file.
 ///
@@ -81,10 +77,10 @@ impl BlockFile {
         Ok(self.file.metadata()?.blocks() * 512)
     }
 
-    /// Writes consecutive blocks from `first` on; the last may be short. On an error none counts
-    /// as landed.
-    pub fn write(&self, first: u64, bytes: &[u8]) -> io::Result<Vec<Landed>> {
-        let start = first * u64::from(self.block_size.bytes());
+    /// Writes those of the blocks that are in `run`. On an error none counts as landed.
+    pub fn write(&self, blocks: &SummedBlocks<'_>, run: &Range<u64>) -> io::Result<Vec<Landed>> {
+        let (bytes, checksums) = blocks.part(run)?;
+        let start = run.start * u64::from(self.block_size.bytes());
         // Room in one piece first: cheaper than page by page, and a full device says so before any
         // byte is written. A file system that cannot do it finds room as it goes.
         let _ = rustix::fs::fallocate(
@@ -94,12 +90,11 @@ impl BlockFile {
             bytes.len() as u64,
         );
         self.file.write_all_at(bytes, start)?;
-        let blocks = bytes.chunks(self.block_size.bytes() as usize);
-        Ok((first..)
-            .zip(blocks)
-            .map(|(block, bytes)| Landed {
+        let landed = run.clone().zip(checksums);
+        Ok(landed
+            .map(|(block, checksum)| Landed {
                 block,
-                checksum: crc32c(bytes),
+                checksum: *checksum,
             })
             .collect())
     }

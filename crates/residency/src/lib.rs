@@ -30,10 +30,11 @@ mod plan_file;
 pub mod protocol;
 mod shared;
 mod stamps;
+mod summed;
 #[allow(unsafe_code)]
 mod sys;
 
-pub use block_file::{BlockFile, Landed, block_checksum};
+pub use block_file::{BlockFile, Landed};
 pub use fork::fork_generation;
 pub use hold::{EvictLock, Hold};
 pub use layout::{LayoutError, MapIdentity, MapLayout, ShardPaths};
@@ -42,4 +43,5 @@ pub use node::NodePaths;
 pub use plan_file::{Place as PlanPlace, PlanFile, PlanFileError};
 pub use shared::{ReadOutcome, SharedShard, View};
 pub use stamps::{BLOCKS_PER_STAMP, Counter, Stamps, now_ticks};
+pub use summed::{SummedBlocks, block_checksum};
 pub use sys::raise_open_file_limit;

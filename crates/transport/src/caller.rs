@@ -1,5 +1,6 @@
 //! One peer, as the side that asks sees it: a link that is kept up, and the asks on it.
 
+mod body;
 mod by_fabric;
 mod pending;
 mod plan;
@@ -18,6 +19,7 @@ use crate::link::{LinkReader, LinkWriter, split};
 use crate::patience::{Look, Patience};
 use crate::socket::connect;
 
+use body::Body;
 use by_fabric::ByFabric;
 use pending::{Buffers, Pending, Waiter};
 
@@ -264,17 +266,13 @@ impl Shared {
                     body_len,
                     checksums,
                 } => {
-                    let mut buffer = Buffers::take();
-                    let bytes = buffer.of_len(body_len as usize);
-                    reader.body(bytes, || self.is_alive(heard))?;
-                    heard = Instant::now();
-                    let blocks = Arrived {
+                    let body = Body {
                         shard,
                         first,
-                        checksums: &checksums,
-                        bytes,
+                        checksums,
+                        len: body_len as usize,
                     };
-                    self.hand_out(id, blocks)?;
+                    heard = self.take_body(&mut reader, heard, id, &body)?;
                 }
                 Answer::Opened { id } => self.end(id, Outcome::Done { complete: true }),
                 Answer::Published { id, files } => self.end(id, Outcome::Published(files)),
@@ -292,6 +290,24 @@ impl Shared {
                 Answer::Pong { .. } => {}
             }
         }
+    }
+
+    /// Takes the bytes of blocks and hands them out. Returns when the last of them came.
+    fn take_body(
+        &self,
+        reader: &mut LinkReader,
+        mut heard: Instant,
+        id: u64,
+        body: &Body,
+    ) -> Result<Instant, LinkError> {
+        let mut buffer = Buffers::take();
+        for part in body.parts().ok_or(LinkError::Unasked)? {
+            let bytes = buffer.of_len(part.len);
+            reader.body(bytes, || self.is_alive(heard))?;
+            heard = Instant::now();
+            self.hand_out(id, part.with(bytes))?;
+        }
+        Ok(heard)
     }
 
     /// What nobody waits for any more is nobody's.

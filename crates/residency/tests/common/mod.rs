@@ -6,6 +6,7 @@ use std::ops::Range;
 use forebay_dataset::{BlockSize, ByteRange, ShardIndex};
 use forebay_residency::{
     BlockFile, EvictLock, MapIdentity, ReadOutcome, ResidencyMap, ShardPaths, SharedShard, Stamps,
+    SummedBlocks,
 };
 
 pub(crate) const BLOCK: u64 = 4096;
@@ -66,7 +67,8 @@ impl Daemon {
     pub(crate) fn fill(&self, blocks: Range<u64>) {
         let end = (blocks.end * BLOCK).min(self.identity.shard_len);
         let bytes = &self.content[(blocks.start * BLOCK) as usize..end as usize];
-        let landed = self.file.write(blocks.start, bytes).unwrap();
+        let blocks = SummedBlocks::new(blocks.start, bytes, self.identity.block_size);
+        let landed = self.file.write(&blocks, &blocks.range()).unwrap();
         landed
             .into_iter()
             .for_each(|landed| self.map.publish(landed));
