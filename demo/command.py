@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import shutil
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+
+from forebay._command import find_command
 
 # Where `python -m demo.train` finds this package.
 _TREE = Path(__file__).absolute().parent.parent
@@ -20,9 +21,8 @@ class CommandError(Exception):
 
 
 def forebay() -> str:
-    """Path of the `forebay` command: beside this Python, else on PATH."""
-    beside = Path(sys.executable).parent / "forebay"
-    found = str(beside) if beside.exists() else shutil.which("forebay")
+    """Path of the `forebay` command, as the package finds it."""
+    found = find_command()
     if found is None:
         raise CommandError("cannot find the `forebay` command: run `make build` first")
     return found
