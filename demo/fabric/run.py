@@ -39,7 +39,7 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     add("--out", type=Path, default=Path("out/fabric"), help="output folder")
     add("--hosts", type=int, default=3, help="compute hosts beside the storage host (3)")
     add("--rate-mbit", type=int, default=100, help="of each compute host's link (100)")
-    add("--queue-kb", type=int, default=1000, help="of each class of a link (1000)")
+    add("--queue-kb", type=int, default=1500, help="of each class of a link (1500)")
     add("--window-ms", type=float, default=520, help="time that an iteration computes (520)")
     add("--workers", type=int, default=8, help="loader workers of each host (8)")
     add("--samples", type=int, default=2, help="samples of a worker in a cycle (2)")
