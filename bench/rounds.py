@@ -67,11 +67,13 @@ def alternate(
     units: int,
     ping_pong: PingPong,
     memory: BackedMemory | None = None,
+    rest_s: float = 0.0,
 ) -> Rounds:
     """Time `subject(r)` and `baseline(r)` for each round r; both do `units` units of work.
 
     They are called with `rounds + 3` round numbers, the first of which are not counted. Times are
-    for one unit. `memory` is renewed between rounds.
+    for one unit. `memory` is renewed between rounds. Before each of the three there is a rest, for
+    what one of them leaves to be done behind it.
     """
     total = rounds + _WARM_UP
     times = np.zeros((3, total))
@@ -81,9 +83,11 @@ def alternate(
                 memory.renew()
             order = [(0, subject), (1, baseline)]
             for row, work in order if number % 2 else reversed(order):
+                time.sleep(rest_s)
                 began = time.perf_counter_ns()
                 work(number)
                 times[row, number] = (time.perf_counter_ns() - began) / units
+            time.sleep(rest_s)
             times[2, number] = np.median([ping_pong.time_ns() for _ in range(_PINGS)])
     counted = times[:, _WARM_UP:] / 1e3
     return Rounds(counted[0], counted[1], counted[2], os.getloadavg()[0])

@@ -59,7 +59,11 @@ class Setting:
         self._at_end.close()
 
     def arriving(
-        self, subject: Callable[[int], None], baseline: Callable[[int], None], rounds: int
+        self,
+        subject: Callable[[int], None],
+        baseline: Callable[[int], None],
+        rounds: int,
+        rest_s: float = 0.0,
     ) -> Rounds:
         """Time reads that take blocks in, one a round, over free memory that the host holds."""
         return alternate(
@@ -69,6 +73,7 @@ class Setting:
             units=1,
             ping_pong=self.ping_pong,
             memory=self.memory,
+            rest_s=rest_s,
         )
 
     def orders(self, rounds: int, units: int, samples: int) -> list[list[int]]:

@@ -296,6 +296,21 @@ def test_rounds_alternate_and_leave_the_warm_up_out() -> None:
     assert [who for who, _ in calls[::2]] == ["baseline", "subject"] * 3 + ["baseline"]
 
 
+def test_a_rest_stands_before_each_side(monkeypatch: pytest.MonkeyPatch) -> None:
+    done: list[str] = []
+    monkeypatch.setattr("bench.rounds.time.sleep", lambda seconds: done.append(f"rest {seconds}"))
+    with PingPong() as ping_pong:
+        alternate(
+            lambda _: done.append("subject"),
+            lambda _: done.append("baseline"),
+            rounds=1,
+            units=1,
+            ping_pong=ping_pong,
+            rest_s=0.25,
+        )
+    assert done[:5] == ["rest 0.25", "baseline", "rest 0.25", "subject", "rest 0.25"]
+
+
 def test_a_disturbed_round_does_not_move_the_figure() -> None:
     values = np.array([1.0, 1.1, 1.2, 50.0, 1.1, 1.0, 1.2])
     middle, spread = centre(values)

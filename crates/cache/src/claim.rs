@@ -1,11 +1,11 @@
 //! Filling with bytes that come from elsewhere than the origin, and lending what is resident.
 
 use std::fs::File;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay_dataset::{IndexError, ShardIndex};
-use forebay_residency::{SummedBlocks, now_ticks};
+use forebay_residency::{SummedBlocks, block_checksum, now_ticks};
 
 use crate::budget::Reservation;
 use crate::cache::{Cache, CachedDataset};
@@ -126,6 +126,33 @@ impl Cache {
             checksums,
         }))
     }
+
+    /// The valid bytes of a block, if it is resident and they have its checksum.
+    ///
+    /// # Errors
+    /// [`IndexError`] if there is no such block.
+    pub fn block_bytes(
+        &self,
+        dataset: &CachedDataset,
+        shard: ShardIndex,
+        block: u64,
+    ) -> Result<Option<Vec<u8>>, IndexError> {
+        let Some(shard) = dataset.slot(shard)?.get() else {
+            return Ok(None);
+        };
+        let blocks = block..block.saturating_add(1);
+        shard.check_inside(&blocks)?;
+        let piece = shard.pieces(&blocks)?.into_iter().next();
+        let Some(piece) = piece.filter(|_| shard.map.is_resident(block)) else {
+            return Ok(None);
+        };
+        let mut bytes = vec![0; piece.len as usize];
+        let start = block * u64::from(shard.map.block_size().bytes());
+        let read = shard.file.read_at(start, &mut bytes).is_ok();
+        // It may have been evicted meanwhile.
+        let is_sound = read && block_checksum(&bytes) == shard.map.checksum(block);
+        Ok(is_sound.then_some(bytes))
+    }
 }
 
 impl Claim {
@@ -142,16 +169,37 @@ impl Claim {
     /// Takes the bytes of consecutive blocks of one piece, and publishes them if each block has its
     /// checksum.
     pub fn deliver(&self, first: u64, checksums: &[u32], bytes: &[u8]) -> Delivered {
+        match self.check(first, checksums, bytes) {
+            Ok(blocks) => self.land(&blocks),
+            Err(delivered) => delivered,
+        }
+    }
+
+    /// Checks the bytes of consecutive blocks of one piece, for [`land`](Self::land).
+    ///
+    /// # Errors
+    /// [`Delivered::Unasked`] and [`Delivered::Corrupt`].
+    pub fn check<B: Deref<Target = [u8]>>(
+        &self,
+        first: u64,
+        checksums: &[u32],
+        bytes: B,
+    ) -> Result<SummedBlocks<B>, Delivered> {
         if !self.expects(first, checksums.len() as u64, bytes.len() as u64) {
-            return Delivered::Unasked;
+            return Err(Delivered::Unasked);
         }
         let blocks = SummedBlocks::new(first, bytes, self.shard.map.block_size());
         if blocks.checksums() != checksums {
             self.cache.metrics.peer_corrupt_blocks.add(1);
-            return Delivered::Corrupt;
+            return Err(Delivered::Corrupt);
         }
+        Ok(blocks)
+    }
+
+    /// Publishes blocks that were checked.
+    pub fn land<B: Deref<Target = [u8]>>(&self, blocks: &SummedBlocks<B>) -> Delivered {
         let mut room = self.room.lock().unwrap_or_else(PoisonError::into_inner);
-        match self.shard.land(&blocks, &mut room) {
+        match self.shard.land(blocks, &mut room) {
             Ok(landed) => {
                 self.shard.stamps.touch(&blocks.range(), now_ticks());
                 self.cache.metrics.peer_blocks.add(landed);
@@ -164,7 +212,8 @@ impl Claim {
         }
     }
 
-    fn expects(&self, first: u64, count: u64, len: u64) -> bool {
+    /// True if such blocks are some of a piece of this claim.
+    pub fn expects(&self, first: u64, count: u64, len: u64) -> bool {
         let size = u64::from(self.shard.map.block_size().bytes());
         let Some(end) = first.checked_add(count).filter(|_| count > 0) else {
             return false;

@@ -1,7 +1,7 @@
 //! One shard on this node's device, as the daemon holds it.
 
 use std::io;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay_dataset::{IndexError, SegmentIndex, ShardIndex};
@@ -192,9 +192,9 @@ impl Shard {
 
     /// Writes and publishes blocks, as far as no other read has landed them meanwhile. Returns how
     /// many were new. On an error those of the run that failed stay absent.
-    pub(crate) fn land(
+    pub(crate) fn land<B: Deref<Target = [u8]>>(
         &self,
-        blocks: &SummedBlocks<'_>,
+        blocks: &SummedBlocks<B>,
         room: &mut Reservation,
     ) -> io::Result<u64> {
         let closed = self.landing.lock().unwrap_or_else(PoisonError::into_inner);
@@ -208,9 +208,9 @@ impl Shard {
         landed
     }
 
-    fn write_unstored(
+    fn write_unstored<B: Deref<Target = [u8]>>(
         &self,
-        blocks: &SummedBlocks<'_>,
+        blocks: &SummedBlocks<B>,
         room: &mut Reservation,
     ) -> io::Result<u64> {
         let mut landed = 0;

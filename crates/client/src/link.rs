@@ -141,6 +141,17 @@ impl Link {
         request: &Request,
         deadline: Instant,
     ) -> io::Result<Reply> {
+        self.call_for_bytes(paths, request, deadline, &mut |_, _| Err(unasked()))
+    }
+
+    /// Calls, and lets `take` read the bytes that follow the reply, of which it is told how many.
+    fn call_for_bytes(
+        &mut self,
+        paths: &NodePaths,
+        request: &Request,
+        deadline: Instant,
+        take: &mut Take<'_>,
+    ) -> io::Result<Reply> {
         // A little longer than the daemon waits, so that its own words arrive.
         let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_millis(200);
         self.timeout.set(&self.stream, left)?;
@@ -153,7 +164,12 @@ impl Link {
         };
         let kind = read_frame(&mut reply, &mut self.payload)?
             .ok_or(io::Error::from(io::ErrorKind::UnexpectedEof))?;
-        Reply::decode(kind, &self.payload).map_err(io::Error::other)
+        let answer = Reply::decode(kind, &self.payload).map_err(io::Error::other)?;
+        match answer {
+            Reply::Staged { body_len, .. } if body_len > 0 => take(&mut reply, body_len)?,
+            _ => {}
+        }
+        Ok(answer)
     }
 
     fn dataset(
@@ -206,7 +222,7 @@ fn with_link<T>(
     paths: &NodePaths,
     command: &DaemonCommand,
     deadline: Instant,
-    talk: impl Fn(&mut Link) -> io::Result<T>,
+    mut talk: impl FnMut(&mut Link) -> io::Result<T>,
 ) -> io::Result<T> {
     // The table is not borrowed during the talk: a signal handler that runs then may read too.
     let mut fresh = 0;
@@ -279,14 +295,29 @@ pub(crate) fn open(target: &Target, deadline: Instant) -> io::Result<Result<(), 
     })
 }
 
-/// Asks for ranges; true if all of them were admitted. Counts what came from other nodes.
+/// Reads the bytes of what was asked for, of which there are so many, from a daemon that hands them
+/// over.
+pub(crate) type Take<'a> = dyn FnMut(&mut dyn Read, u32) -> io::Result<()> + 'a;
+
+/// The daemon sends bytes that nobody asked for.
+fn unasked() -> io::Error {
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        "the daemon sent bytes that were not asked for",
+    )
+}
+
+/// Asks for ranges; true if all of them were admitted. `take` gets their bytes instead where the
+/// daemon has them in memory, if the ranges fit one request. Counts what came from other nodes.
 pub(crate) fn stage(
     target: &Target,
     ranges: &[StageRange],
     deadline: Instant,
+    mut take: Option<&mut Take<'_>>,
 ) -> io::Result<Result<bool, ClientError>> {
     let mut complete = true;
     for part in ranges.chunks(MAX_RANGES) {
+        let mut take = take.as_deref_mut().filter(|_| part.len() == ranges.len());
         let staged = with_link(&target.paths, &target.command, deadline, |link| {
             let dataset = match link.dataset(target, deadline)? {
                 Ok(dataset) => dataset,
@@ -299,12 +330,18 @@ pub(crate) fn stage(
             let request = Request::Stage {
                 dataset,
                 deadline_ms,
+                takes_bytes: take.is_some(),
                 ranges: part.to_vec(),
             };
-            Ok(match link.call(&target.paths, &request, deadline)? {
+            let reply = match &mut take {
+                Some(take) => link.call_for_bytes(&target.paths, &request, deadline, take)?,
+                None => link.call(&target.paths, &request, deadline)?,
+            };
+            Ok(match reply {
                 Reply::Staged {
                     complete,
                     peer_bytes,
+                    ..
                 } => {
                     crate::answers::from_peers(peer_bytes);
                     Ok(complete)

@@ -2,12 +2,13 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::io::{self, Read};
 use std::time::{Duration, Instant};
 
 use forebay_dataset::decode::Scratch;
 use forebay_dataset::{ByteRange, ErrorKind, IndexError, RangeError, ShardIndex};
 use forebay_residency::{Counter, ReadOutcome};
-use forebay_wire::StageRange;
+use forebay_wire::{MAX_HANDED, StageRange};
 
 use crate::answers::{Served, Timed};
 use crate::dataset::Dataset;
@@ -19,6 +20,16 @@ use crate::parts::{Part, Target, decode_error};
 const STAGE_TRIES: u32 = 3;
 /// Bytes of an object that are asked for at one time where there is no room for all.
 const PIECE: usize = 1 << 20;
+
+/// What became of parts that the daemon was asked for.
+enum Answer {
+    /// Their bytes are in the output.
+    Handed,
+    /// They can be read from the block files.
+    Resident,
+    /// Not all of them became resident.
+    Absent,
+}
 
 #[derive(Default)]
 struct Decoding {
@@ -42,8 +53,10 @@ impl Dataset {
         let _at_origin = self.at_origin(&missing);
         let deadline = Instant::now() + self.deadline;
         for _ in 0..STAGE_TRIES {
-            if !self.stage_parts(&missing, deadline)? {
-                break;
+            match self.stage_parts(&missing, out, deadline)? {
+                Answer::Handed => return Ok(()),
+                Answer::Resident => {}
+                Answer::Absent => break,
             }
             missing = self.read_resident(missing, out, Served::Staged)?;
             if missing.is_empty() {
@@ -107,13 +120,30 @@ impl Dataset {
         }
     }
 
-    /// Asks the daemon for the parts; false if it cannot be asked or has no room.
-    fn stage_parts(&self, parts: &[Part], deadline: Instant) -> Result<bool, ClientError> {
+    /// Asks the daemon for the parts, which it may hand over.
+    fn stage_parts(
+        &self,
+        parts: &[Part],
+        out: &mut [u8],
+        deadline: Instant,
+    ) -> Result<Answer, ClientError> {
         let ranges: Vec<_> = parts
             .iter()
             .map(|part| stage_range(part.shard, part.range))
             .collect();
-        let complete = self.stage_ranges(&ranges, deadline)?;
+        let mut is_handed = false;
+        let mut take = |from: &mut dyn Read, len: u32| {
+            let filled = fill(parts, from, len, out);
+            is_handed = filled.is_ok();
+            filled
+        };
+        let take: Option<&mut link::Take<'_>> = are_plain(parts).then_some(&mut take);
+        let complete = self.ask_for(&ranges, deadline, take)?;
+        if is_handed && complete {
+            let parts = parts.iter();
+            parts.for_each(|part| self.count(part.shard, part.range.len(), Served::Staged));
+            return Ok(Answer::Handed);
+        }
         // A map that has nothing of what the daemon just staged may have been replaced.
         let stale: BTreeSet<_> = parts
             .iter()
@@ -123,7 +153,11 @@ impl Dataset {
         stale
             .into_iter()
             .for_each(|shard| self.process().shards.forget(shard));
-        Ok(complete)
+        Ok(if complete {
+            Answer::Resident
+        } else {
+            Answer::Absent
+        })
     }
 
     /// Asks the daemon to make ranges resident; false if it cannot be asked or has no room.
@@ -132,10 +166,20 @@ impl Dataset {
         ranges: &[StageRange],
         deadline: Instant,
     ) -> Result<bool, ClientError> {
+        self.ask_for(ranges, deadline, None)
+    }
+
+    /// The same, where the daemon may hand bytes over instead.
+    fn ask_for(
+        &self,
+        ranges: &[StageRange],
+        deadline: Instant,
+        take: Option<&mut link::Take<'_>>,
+    ) -> Result<bool, ClientError> {
         if self.process().daemon.is_resting() && !self.in_store {
             return Ok(false);
         }
-        match link::stage(&self.target, ranges, deadline) {
+        match link::stage(&self.target, ranges, deadline, take) {
             Ok(Ok(complete)) => {
                 self.process().daemon.forgive();
                 Ok(complete)
@@ -352,6 +396,28 @@ impl Dataset {
             }
         }
     }
+}
+
+/// True if the bytes of the parts are the output's, and few enough to be handed over.
+fn are_plain(parts: &[Part]) -> bool {
+    let lens = parts.iter().map(|part| part.range.len());
+    let total = lens.fold(0, u64::saturating_add);
+    let is_plain = |part: &Part| matches!(part.target, Target::Output(_));
+    total <= MAX_HANDED.into() && parts.iter().all(is_plain)
+}
+
+/// Fills the output of the parts, whose bytes come one after the other.
+fn fill(parts: &[Part], from: &mut dyn Read, len: u32, out: &mut [u8]) -> io::Result<()> {
+    let lens = parts.iter().map(|part| part.range.len());
+    if lens.sum::<u64>() != u64::from(len) {
+        return Err(io::ErrorKind::InvalidData.into());
+    }
+    for part in parts {
+        if let Target::Output(output) = &part.target {
+            from.read_exact(&mut out[output.clone()])?;
+        }
+    }
+    Ok(())
 }
 
 fn byte_range(start: u64, end: u64) -> Result<ByteRange, ClientError> {

@@ -17,6 +17,8 @@ use forebay_wire::{Reply, Request, read_frame};
 
 const SAMPLES: u64 = 5;
 const FIELD: u64 = 100;
+/// Every byte that the daemon of these tests hands over.
+const HANDED: u8 = 7;
 
 /// Samples of two fields that lie side by side in one file, and a cache folder.
 struct World {
@@ -114,7 +116,11 @@ fn talk(mut stream: UnixStream, answer: Answer, tell: impl Fn(Request)) {
         let reply = answer(&request);
         tell(request);
         let Some(reply) = reply else { return };
-        if stream.write_all(&reply.encode()).is_err() {
+        let mut said = reply.encode();
+        if let Reply::Staged { body_len, .. } = reply {
+            said.resize(said.len() + body_len as usize, HANDED);
+        }
+        if stream.write_all(&said).is_err() {
             return;
         }
     }
@@ -141,6 +147,7 @@ fn a_batch_asks_once_for_all_that_is_absent() {
         _ => Some(Reply::Staged {
             complete: false,
             peer_bytes: 0,
+            body_len: 0,
         }),
     });
     let (dataset, warning) = world.open(LONG);
@@ -160,6 +167,54 @@ fn a_batch_asks_once_for_all_that_is_absent() {
 }
 
 #[test]
+fn bytes_that_are_handed_over_are_taken_as_they_are() {
+    let world = World::new();
+    let requests = serve(&world.cache(), |request| match request {
+        Request::Open { .. } => opened(),
+        _ => Some(Reply::Staged {
+            complete: true,
+            peer_bytes: 2 * FIELD,
+            body_len: 2 * FIELD as u32,
+        }),
+    });
+    let (dataset, _) = world.open(LONG);
+    let mut out = vec![0; dataset.sample_bytes(3).unwrap() as usize];
+    dataset.read_into(3, &mut out).unwrap();
+    for place in dataset.places(3).unwrap() {
+        let field = &out[place.offset as usize..][..place.len as usize];
+        assert_eq!(field, [HANDED; FIELD as usize]);
+    }
+    let asked = |request: &Request| {
+        matches!(
+            request,
+            Request::Stage {
+                takes_bytes: true,
+                ..
+            }
+        )
+    };
+    assert_eq!(requests.try_iter().filter(asked).count(), 1);
+}
+
+#[test]
+fn other_bytes_than_were_asked_for_are_not_taken() {
+    let world = World::new();
+    let _requests = serve(&world.cache(), |request| match request {
+        Request::Open { .. } => opened(),
+        _ => Some(Reply::Staged {
+            complete: true,
+            peer_bytes: FIELD,
+            body_len: FIELD as u32,
+        }),
+    });
+    let (dataset, _) = world.open(LONG);
+    world.read(&dataset, 3).unwrap();
+    // Who stages takes no bytes, whatever the daemon says.
+    assert!(!dataset.stage(&[2]).unwrap());
+    world.read(&dataset, 2).unwrap();
+}
+
+#[test]
 fn files_are_read_as_files_and_their_ranges_are_asked_for_once() {
     let world = World::new();
     let requests = serve(&world.cache(), |request| match request {
@@ -167,6 +222,7 @@ fn files_are_read_as_files_and_their_ranges_are_asked_for_once() {
         _ => Some(Reply::Staged {
             complete: false,
             peer_bytes: 0,
+            body_len: 0,
         }),
     });
     let (dataset, _) = world.open(LONG);
@@ -270,6 +326,7 @@ fn a_daemon_that_lies_about_what_is_resident_is_not_believed() {
         _ => Some(Reply::Staged {
             complete: true,
             peer_bytes: 0,
+            body_len: 0,
         }),
     });
     world.read(&world.open(LONG).0, 2).unwrap();
@@ -353,6 +410,7 @@ fn a_daemon_that_is_only_slow_is_waited_for() {
             Some(Reply::Staged {
                 complete: false,
                 peer_bytes: 0,
+                body_len: 0,
             })
         }
         _ => Some(Reply::Done),

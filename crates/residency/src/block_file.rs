@@ -2,7 +2,7 @@
 
 use std::fs::{File, OpenOptions};
 use std::io;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 
@@ -78,7 +78,11 @@ impl BlockFile {
     }
 
     /// Writes those of the blocks that are in `run`. On an error none counts as landed.
-    pub fn write(&self, blocks: &SummedBlocks<'_>, run: &Range<u64>) -> io::Result<Vec<Landed>> {
+    pub fn write<B: Deref<Target = [u8]>>(
+        &self,
+        blocks: &SummedBlocks<B>,
+        run: &Range<u64>,
+    ) -> io::Result<Vec<Landed>> {
         let (bytes, checksums) = blocks.part(run)?;
         let start = run.start * u64::from(self.block_size.bytes());
         // Room in one piece first: cheaper than page by page, and a full device says so before any

@@ -1,7 +1,7 @@
 //! Blocks on their way to the block file.
 
 use std::io;
-use std::ops::Range;
+use std::ops::{Deref, Range};
 
 use forebay_dataset::BlockSize;
 
@@ -15,23 +15,29 @@ pub fn block_checksum(bytes: &[u8]) -> u32 {
 /// Consecutive blocks in memory, of which only the last may be short, with the checksum of each:
 /// computed from these very bytes, once.
 #[derive(Debug)]
-pub struct SummedBlocks<'a> {
+pub struct SummedBlocks<B> {
     first: u64,
-    bytes: &'a [u8],
+    bytes: B,
     size: usize,
     checksums: Vec<u32>,
 }
 
-impl<'a> SummedBlocks<'a> {
+impl<B: Deref<Target = [u8]>> SummedBlocks<B> {
     /// Blocks from `first` on.
-    pub fn new(first: u64, bytes: &'a [u8], size: BlockSize) -> Self {
+    pub fn new(first: u64, bytes: B, size: BlockSize) -> Self {
         let size = size.bytes() as usize;
+        let checksums = bytes.chunks(size).map(block_checksum).collect();
         Self {
             first,
             bytes,
             size,
-            checksums: bytes.chunks(size).map(block_checksum).collect(),
+            checksums,
         }
+    }
+
+    /// Their bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
     }
 
     /// The checksum of each.

@@ -10,12 +10,13 @@ use forebay_cache::{CachedDataset, jobs};
 use forebay_dataset::{ByteRange, ErrorKind, ShardIndex};
 use forebay_origin::IndexFile;
 use forebay_residency::PlanFile;
-use forebay_wire::{Answer, Reply, Request, StageRange, read_frame};
+use forebay_wire::{Answer, MAX_HANDED, Reply, Request, StageRange, read_frame};
 use rustix::net::RecvFlags;
 
 use crate::daemon::Node;
+use crate::hand_over::hand_over;
 use crate::names::answer_client;
-use crate::peers::Owners;
+use crate::peers::{Handed, Owners};
 use crate::stage::OpenDataset;
 
 /// Longest time for which a request may wait, whatever it asks for.
@@ -84,6 +85,22 @@ pub(crate) fn serve_link(node: &Node, number: u64, mut stream: UnixStream) -> io
     let mut open = Vec::new();
     while let Some(kind) = read_frame(&mut stream, &mut payload)? {
         let reply = match Request::decode(kind, &payload) {
+            Ok(Request::Stage {
+                dataset,
+                deadline_ms,
+                takes_bytes,
+                ranges,
+            }) => {
+                let wait = Duration::from_millis(deadline_ms.into());
+                match stage(node, &open, dataset, wait, takes_bytes, &ranges) {
+                    Ok((reply, Some(handed))) => {
+                        hand_over(&stream, &reply.encode(), &handed)?;
+                        continue;
+                    }
+                    Ok((reply, None)) => reply,
+                    Err(refusal) => refusal.into_reply(),
+                }
+            }
             Ok(Request::Names(request)) => answer_client(node, request, &|| is_gone(&stream))
                 .unwrap_or_else(Refusal::into_reply),
             Ok(request) => {
@@ -121,23 +138,6 @@ fn answer(
                 open_dataset(node, Path::new(&index), root.map(PathBuf::from), generation)?;
             take_into_use(node, open, opened)
         }
-        Request::Stage {
-            dataset,
-            deadline_ms,
-            ranges,
-        } => {
-            let open = opened(open, dataset)?;
-            let wait = Duration::from_millis(deadline_ms.into()).min(LONGEST_WAIT);
-            let ranges = check_ranges(&open.dataset, &ranges)?;
-            let ranges = open.bridged(ranges);
-            let jobs = jobs(&ranges, open.dataset.index().block_size());
-            let staged = node.readers.stage(open, jobs, Instant::now() + wait);
-            let staged = staged.map_err(|error| Refusal::of(error.kind(), &error))?;
-            Ok(Reply::Staged {
-                complete: staged.complete,
-                peer_bytes: staged.peer_bytes,
-            })
-        }
         Request::Distrust { dataset, range } => {
             let open = opened(open, dataset)?;
             for (shard, range) in check_ranges(&open.dataset, &[range])? {
@@ -162,13 +162,42 @@ fn answer(
             Ok(Reply::Done)
         }
         // Answered before it comes to this.
-        Request::Ping | Request::Names(_) => Ok(Reply::Done),
+        Request::Ping | Request::Names(_) | Request::Stage { .. } => Ok(Reply::Done),
         Request::Status => Ok(Reply::Status(node.status())),
         Request::Stop => {
             node.stop();
             Ok(Reply::Done)
         }
     }
+}
+
+/// Makes ranges resident, or gives their bytes.
+fn stage(
+    node: &Node,
+    open: &[OpenDataset],
+    dataset: u32,
+    wait: Duration,
+    takes_bytes: bool,
+    ranges: &[StageRange],
+) -> Result<(Reply, Option<Handed>), Refusal> {
+    let deadline = Instant::now() + wait.min(LONGEST_WAIT);
+    let open = opened(open, dataset)?;
+    let ranges = check_ranges(&open.dataset, ranges)?;
+    let asked = ranges.iter().map(|(_, range)| range.len());
+    let asked = asked.fold(0, u64::saturating_add);
+    let taken = (takes_bytes && asked <= MAX_HANDED.into()).then(|| ranges.clone());
+    let jobs = jobs(&open.bridged(ranges), open.dataset.index().block_size());
+    let staged = node.readers.stage(open, jobs, deadline, taken.as_deref());
+    let staged = staged.map_err(|error| Refusal::of(error.kind(), &error))?;
+    let reply = Reply::Staged {
+        complete: staged.complete,
+        peer_bytes: staged.peer_bytes,
+        body_len: staged
+            .handed
+            .as_ref()
+            .map_or(0, |handed| handed.len() as u32),
+    };
+    Ok((reply, staged.handed))
 }
 
 fn take_into_use(

@@ -12,7 +12,7 @@ use forebay_transport::{Ended, Outcome};
 
 use crate::bridge::bridged;
 use crate::origins::{OriginInUse, OriginReads};
-use crate::peers::{OtherPath, Owners};
+use crate::peers::{Handed, Held, OtherPath, Owners};
 use crate::pool::{Class, Pool};
 
 /// Jobs that one thread does in a row rather than hand over, where each is fast.
@@ -59,10 +59,9 @@ impl OpenDataset {
         job: &Job,
         deadline: Instant,
     ) -> (Result<Filled, FillError>, OriginReads) {
-        let fetched = self
-            .owners
-            .as_ref()
-            .map(|owners| owners.fetch(cache, self, std::slice::from_ref(job), deadline, None));
+        let fetched = self.owners.as_ref().map(|owners| {
+            owners.fetch(cache, self, std::slice::from_ref(job), deadline, None, None)
+        });
         let (filled, read) = self.fill(cache, job, deadline);
         let came = fetched.filter(|fetched| fetched.bytes > 0 && read.bytes == 0);
         (filled, came.unwrap_or(read))
@@ -78,12 +77,14 @@ impl OpenDataset {
 }
 
 /// What came of a request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Debug)]
 pub(crate) struct Staged {
     /// Whether all of it was admitted.
     pub(crate) complete: bool,
     /// Bytes that came from other nodes.
     pub(crate) peer_bytes: u64,
+    /// The bytes themselves, which are not written yet.
+    pub(crate) handed: Option<Handed>,
 }
 
 /// Who reads, and how much may be read twice.
@@ -154,23 +155,37 @@ impl Readers {
         &self.cache
     }
 
-    /// Fills every job by `deadline`, from their owners as far as they are others'.
+    /// Fills every job by `deadline`, from their owners as far as they are others'. Gives the bytes
+    /// of the ranges that are `taken` if all of them come from there.
     pub(crate) fn stage(
         &self,
         open: &OpenDataset,
         mut jobs: Vec<Job>,
         deadline: Instant,
+        taken: Option<&[(ShardIndex, ByteRange)]>,
     ) -> Result<Staged, FillError> {
         let mut peer_bytes = 0;
         if let Some(owners) = &open.owners {
-            let fetched = owners.fetch(&self.cache, open, &jobs, deadline, Some(self));
+            let held = taken.map(|ranges| (Arc::new(Held::new()), ranges));
+            let holds = held.as_ref().map(|(held, _)| held.clone());
+            let fetched = owners.fetch(&self.cache, open, &jobs, deadline, Some(self), holds);
             peer_bytes = fetched.bytes;
+            let handed =
+                held.and_then(|(held, ranges)| held.close(&self.cache, &open.dataset, ranges));
+            if handed.is_some() {
+                return Ok(Staged {
+                    complete: true,
+                    peer_bytes,
+                    handed,
+                });
+            }
             jobs.retain(|job| !self.is_resident(open, job));
         }
         let complete = self.stage_from_origin(open, jobs, deadline)?;
         Ok(Staged {
             complete,
             peer_bytes,
+            handed: None,
         })
     }
 

@@ -38,7 +38,8 @@ fn what_is_staged_is_resident_and_outlives_the_daemon() {
         staged,
         Some(Reply::Staged {
             complete: true,
-            peer_bytes: 0
+            peer_bytes: 0,
+            body_len: 0,
         })
     );
     let shared = world.shared().unwrap();
@@ -165,7 +166,8 @@ fn hostile_frames_do_not_hurt_it() {
         staged,
         Some(Reply::Staged {
             complete: true,
-            peer_bytes: 0
+            peer_bytes: 0,
+            body_len: 0,
         })
     );
     eventually("every hostile link is given back", || {
@@ -213,7 +215,8 @@ fn requests_that_make_no_sense_are_refused_with_a_reason() {
         link.stage(0, world.len(), PATIENCE),
         Some(Reply::Staged {
             complete: true,
-            peer_bytes: 0
+            peer_bytes: 0,
+            body_len: 0,
         }),
         "the link is good after all that"
     );
@@ -260,7 +263,8 @@ fn an_origin_that_hangs_costs_its_readers_their_deadline_and_nobody_else_anythin
             staged,
             Some(Reply::Staged {
                 complete: true,
-                peer_bytes: 0
+                peer_bytes: 0,
+                body_len: 0,
             })
         );
         assert!(world.read(&world.shared().unwrap(), BLOCK, 3 * BLOCK));
@@ -283,7 +287,8 @@ fn links_share_what_they_keep_open() {
             staged,
             Some(Reply::Staged {
                 complete: true,
-                peer_bytes: 0
+                peer_bytes: 0,
+                body_len: 0,
             })
         );
         let bytes = world.paths().data;

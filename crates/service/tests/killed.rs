@@ -109,7 +109,8 @@ fn recovers(world: &World) {
         staged,
         Some(Reply::Staged {
             complete: true,
-            peer_bytes: 0
+            peer_bytes: 0,
+            body_len: 0,
         })
     );
     assert!(world.read(&world.shared().unwrap(), 0, world.len()));

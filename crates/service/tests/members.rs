@@ -8,11 +8,11 @@ use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
-use common::cluster::{BLOCK, Client, Cluster, FILES, USED, range, status};
+use common::cluster::{BLOCK, Client, Cluster, FILES, USED, range, stage, status};
 use common::{Link, eventually};
 use forebay_dataset::ShardIndex;
 use forebay_residency::ShardPaths;
-use forebay_wire::{Reply, Request, StageRange};
+use forebay_wire::{MAX_HANDED, Reply, Request, StageRange};
 
 /// Not a test of its own: the body of the processes that serve.
 #[test]
@@ -76,6 +76,60 @@ fn a_batch_is_one_request_for_each_owner() {
     }
     client.stage(samples.collect());
     assert_eq!(status(cluster.cache(0))["members"], members, "all is here");
+}
+
+#[test]
+fn bytes_of_another_node_are_handed_over_and_become_resident() {
+    let cluster = Cluster::new(2);
+    let _daemons = cluster.start_all();
+    let mut owner = cluster.client(1);
+    let file = cluster.owned_by(1);
+    owner.stage_and_read(range(file, 0, USED));
+    let mut client = cluster.client(0);
+    let sample = [range(file, 70_000, 300_000), range(file, 1_000_000, 7)];
+    assert_eq!(client.take(sample.to_vec()), 300_007);
+    for part in &sample {
+        // The daemon writes them behind its reply.
+        eventually("what was handed over is resident", || client.read(part));
+    }
+    assert_eq!(client.take(sample.to_vec()), 0, "it is read from there");
+    // Its first block is resident, the others are not.
+    let next = range(file, 340_000, 200_000);
+    assert_eq!(client.take(vec![next]), 200_000);
+    eventually("what was handed over is resident", || client.read(&next));
+    assert_eq!(client.metric("origin_reads"), 0);
+}
+
+#[test]
+fn bytes_are_handed_over_only_where_they_are_few_and_come_from_other_nodes() {
+    let cluster = Cluster::new(2);
+    let _daemons = cluster.start_all();
+    let (own, other) = (cluster.owned_by(0), cluster.owned_by(1));
+    cluster.client(1).stage(vec![range(other, 0, USED)]);
+    let mut client = cluster.client(0);
+    let large = range(other, 0, u64::from(MAX_HANDED) + 1);
+    assert_eq!(client.take(vec![large]), 0);
+    assert!(client.read(&large));
+    let mixed = [range(other, 2 << 20, 9), range(own, 0, 9)];
+    assert_eq!(client.take(mixed.to_vec()), 0, "one of them is no other's");
+    assert!(mixed.iter().all(|part| client.read(part)));
+}
+
+#[test]
+fn a_client_that_does_not_take_its_bytes_holds_nobody_up() {
+    let cluster = Cluster::new(2);
+    let _daemons = cluster.start_all();
+    let file = cluster.owned_by(1);
+    cluster.client(1).stage(vec![range(file, 0, USED)]);
+    // More than a socket's buffer holds.
+    let sample = range(file, 0, MAX_HANDED.into());
+    let mut slow = cluster.client(0);
+    let asked = stage(vec![sample], true);
+    slow.link.stream.write_all(&asked.encode()).unwrap();
+    let mut other = cluster.client(0);
+    other.stage_and_read(sample);
+    let reply = slow.link.hear();
+    assert_eq!(slow.taken(reply, &[sample]), MAX_HANDED as usize);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 mod body;
 mod by_fabric;
+mod bytes;
 mod pending;
 mod plan;
 
@@ -24,6 +25,7 @@ use by_fabric::ByFabric;
 use pending::{Buffers, Pending, Waiter};
 
 pub use by_fabric::FabricState;
+pub use bytes::Bytes;
 pub use plan::{Arrivals, Arrived, CallerPlan, Ended, LinkState, Outcome};
 
 /// Longest time that a dial and its proof may take.
@@ -300,12 +302,11 @@ impl Shared {
         id: u64,
         body: &Body,
     ) -> Result<Instant, LinkError> {
-        let mut buffer = Buffers::take();
         for part in body.parts().ok_or(LinkError::Unasked)? {
-            let bytes = buffer.of_len(part.len);
-            reader.body(bytes, || self.is_alive(heard))?;
+            let mut buffer = Buffers::take();
+            reader.body(buffer.of_len(part.len), || self.is_alive(heard))?;
             heard = Instant::now();
-            self.hand_out(id, part.with(bytes))?;
+            self.hand_out(id, part.with(Bytes::own(buffer, part.len)))?;
         }
         Ok(heard)
     }

@@ -31,7 +31,7 @@ mod secret;
 mod socket;
 
 pub use caller::{
-    Arrivals, Arrived, Call, Caller, CallerPlan, Ended, FabricState, LinkState, Outcome,
+    Arrivals, Arrived, Bytes, Call, Caller, CallerPlan, Ended, FabricState, LinkState, Outcome,
 };
 pub use error::LinkError;
 pub use fabric::{Fabric, FabricError, FabricPlan, Loan, Loans};

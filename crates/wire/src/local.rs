@@ -7,6 +7,8 @@ use crate::published::{NameRequest, PublishedFile, put_files, take_files};
 
 /// Most ranges in one request; a larger one is sent in parts.
 pub const MAX_RANGES: usize = 100_000;
+/// Most bytes that follow a [`Reply::Staged`].
+pub const MAX_HANDED: u32 = 1 << 20;
 
 /// A range of a shard to be made resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +39,8 @@ pub enum Request {
         dataset: u32,
         /// Time that the client will wait.
         deadline_ms: u32,
+        /// The client takes bytes too, where the daemon has them in memory.
+        takes_bytes: bool,
         /// At most [`MAX_RANGES`].
         ranges: Vec<StageRange>,
     },
@@ -81,6 +85,9 @@ pub enum Reply {
         complete: bool,
         /// Bytes that came from other nodes for it.
         peer_bytes: u64,
+        /// Bytes that follow the frame: those of the ranges, one after the other, which are on
+        /// their way to the block files. 0 where they are to be read from there.
+        body_len: u32,
     },
     /// Done.
     Done,
@@ -140,10 +147,12 @@ impl Request {
             Self::Stage {
                 dataset,
                 deadline_ms,
+                takes_bytes,
                 ranges,
             } => frame(0x02, |out| {
                 out.extend_from_slice(&dataset.to_le_bytes());
                 out.extend_from_slice(&deadline_ms.to_le_bytes());
+                out.push(u8::from(*takes_bytes));
                 out.extend_from_slice(&(ranges.len() as u32).to_le_bytes());
                 ranges.iter().for_each(|range| range.put(out));
             }),
@@ -182,6 +191,7 @@ impl Request {
             }
             0x02 => {
                 let (dataset, deadline_ms) = (from.u32()?, from.u32()?);
+                let takes_bytes = from.flag()?;
                 let count = from.count("list of ranges", MAX_RANGES)?;
                 let ranges = (0..count)
                     .map(|_| StageRange::take(&mut from))
@@ -189,6 +199,7 @@ impl Request {
                 Self::Stage {
                     dataset,
                     deadline_ms,
+                    takes_bytes,
                     ranges,
                 }
             }
@@ -228,9 +239,11 @@ impl Reply {
             Self::Staged {
                 complete,
                 peer_bytes,
+                body_len,
             } => frame(0x82, |out| {
                 out.push(u8::from(*complete));
                 out.extend_from_slice(&peer_bytes.to_le_bytes());
+                out.extend_from_slice(&body_len.to_le_bytes());
             }),
             Self::Done => frame(0x83, |_| {}),
             Self::Status(json) => frame(0x84, |out| out.extend_from_slice(json.as_bytes())),
@@ -256,6 +269,16 @@ impl Reply {
             0x82 => Self::Staged {
                 complete: from.flag()?,
                 peer_bytes: from.u64()?,
+                body_len: match from.u32()? {
+                    found if found > MAX_HANDED => {
+                        return Err(WireError::TooLong {
+                            what: "body",
+                            found: found as usize,
+                            most: MAX_HANDED as usize,
+                        });
+                    }
+                    body_len => body_len,
+                },
             },
             0x83 => Self::Done,
             0x84 => Self::Status(from.rest_as_text()?),

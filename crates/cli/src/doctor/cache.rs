@@ -151,7 +151,7 @@ fn sparse(folder: &Path) -> Item {
     let name = "holes in files";
     let tried = || -> io::Result<(u64, u64, bool)> {
         let file = BlockFile::create(&folder.join("blocks"), SHARD_BYTES, block_size())?;
-        let blocks = SummedBlocks::new(BLOCK, &[7; BLOCK_BYTES as usize], block_size());
+        let blocks = SummedBlocks::new(BLOCK, &[7; BLOCK_BYTES as usize][..], block_size());
         let _landed = file.write(&blocks, &blocks.range())?;
         // Some file systems count a block once it is on the device.
         file.sync()?;
@@ -192,7 +192,7 @@ fn map(folder: &Path) -> Item {
     let made = BlockFile::create(&folder.join("mapped"), SHARD_BYTES, block_size())
         .map_err(|error| error.to_string())
         .and_then(|file| {
-            let blocks = SummedBlocks::new(BLOCK, &[7; BLOCK_BYTES as usize], block_size());
+            let blocks = SummedBlocks::new(BLOCK, &[7; BLOCK_BYTES as usize][..], block_size());
             let landed = file.write(&blocks, &blocks.range());
             let landed = landed.map_err(|error| error.to_string())?;
             let map = ResidencyMap::create(&path, &identity, file.file());

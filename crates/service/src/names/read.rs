@@ -24,7 +24,7 @@ struct Arriving(Mutex<Option<Vec<u8>>>);
 impl Arrivals for Arriving {
     fn arrived(&self, blocks: Arrived<'_>) -> bool {
         // Bytes that fail their checksum are as good as none: they are asked for again.
-        if blocks.checksums == [block_checksum(blocks.bytes)] {
+        if blocks.checksums == [block_checksum(&blocks.bytes)] {
             *lock(&self.0) = Some(blocks.bytes.to_vec());
         }
         true

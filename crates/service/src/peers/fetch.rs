@@ -11,7 +11,7 @@ use forebay_dataset::{ErrorKind, Placement, REGION_BYTES, Region};
 use forebay_transport::{Arrivals, Arrived, Ended, LinkState, Outcome};
 use forebay_wire::{Ask, BlockRun, MAX_RUNS};
 
-use super::{Asking, Owners, Peer, Peers};
+use super::{Asking, Held, Owners, Peer, Peers};
 use crate::origins::OriginReads;
 use crate::stage::OpenDataset;
 
@@ -41,22 +41,37 @@ struct Asked {
 
 /// The blocks of one request.
 struct Claims {
-    claims: Vec<Claim>,
+    claims: Vec<Arc<Claim>>,
     landed_bytes: Arc<AtomicU64>,
+    /// Where blocks wait that are handed over before they are written.
+    held: Option<Arc<Held>>,
 }
 
 impl Arrivals for Claims {
     fn arrived(&self, blocks: Arrived<'_>) -> bool {
-        let of_shard = (self.claims.iter()).filter(|claim| claim.shard().0 == blocks.shard);
-        let mut delivered =
-            of_shard.map(|claim| claim.deliver(blocks.first, blocks.checksums, blocks.bytes));
-        let delivered = delivered.find(|delivered| *delivered != Delivered::Unasked);
-        if delivered == Some(Delivered::Landed) {
-            let len = blocks.bytes.len() as u64;
+        let Arrived {
+            shard,
+            first,
+            checksums,
+            bytes,
+        } = blocks;
+        let len = bytes.len() as u64;
+        let expects = |claim: &&Arc<Claim>| {
+            claim.shard().0 == shard && claim.expects(first, checksums.len() as u64, len)
+        };
+        let Some(claim) = self.claims.iter().find(expects) else {
+            return false;
+        };
+        let delivered = match &self.held {
+            Some(held) => (claim.check(first, checksums, bytes.keep()))
+                .map_or_else(|fault| fault, |blocks| held.take(claim, blocks)),
+            None => claim.deliver(first, checksums, &bytes),
+        };
+        // What is corrupt, or fails to be written, stays absent, and is read from the origin.
+        if delivered == Delivered::Landed {
             self.landed_bytes.fetch_add(len, Ordering::Relaxed);
         }
-        // What is corrupt, or fails to be written, stays absent, and is read from the origin.
-        delivered.is_some()
+        true
     }
 }
 
@@ -76,8 +91,9 @@ impl Owners {
         jobs: &[Job],
         deadline: Instant,
         other_path: Option<&dyn OtherPath>,
+        held: Option<Arc<Held>>,
     ) -> OriginReads {
-        let mut fetch = self.begin(cache, open, jobs, deadline, other_path.is_some());
+        let mut fetch = self.begin(cache, open, jobs, deadline, other_path.is_some(), held);
         while let Some(wake) = fetch.wake_at() {
             let left = wake.saturating_duration_since(fetch.now());
             match (fetch.ends.1.recv_timeout(left), other_path) {
@@ -98,6 +114,7 @@ impl Owners {
         jobs: &[Job],
         deadline: Instant,
         hedges: bool,
+        held: Option<Arc<Held>>,
     ) -> Fetch {
         let peers = self.roster.now();
         let began = peers.shared.clock.now();
@@ -114,6 +131,7 @@ impl Owners {
             ends: mpsc::channel(),
             asked: Vec::new(),
             landed_bytes: Arc::default(),
+            held,
         };
         // Without a placement all of it is the origin's.
         if let Some(placement) = placement {
@@ -138,6 +156,7 @@ pub(crate) struct Fetch {
     pub(crate) ends: (mpsc::Sender<Ended>, mpsc::Receiver<Ended>),
     asked: Vec<Asked>,
     landed_bytes: Arc<AtomicU64>,
+    held: Option<Arc<Held>>,
 }
 
 impl Fetch {
@@ -262,7 +281,7 @@ impl Fetch {
                 break;
             }
             runs.extend(more);
-            claims.push(claim);
+            claims.push(Arc::new(claim));
         }
         if runs.is_empty() {
             return;
@@ -280,6 +299,7 @@ impl Fetch {
         let claims = Arc::new(Claims {
             claims,
             landed_bytes: self.landed_bytes.clone(),
+            held: self.held.clone(),
         });
         match peer.way.call(Box::new(fetch), Some(claims), &self.ends.0) {
             Some(call) => self.note(peer, member, wants, call, false),
@@ -352,6 +372,10 @@ impl Fetch {
         let Some(peer) = peers.peer(asked.member) else {
             return;
         };
+        if !matches!(ended.outcome, Outcome::Done { .. }) {
+            // It is asked of another, and what is held is nobody else's to ask for.
+            self.held.iter().for_each(|held| held.land());
+        }
         match ended.outcome {
             Outcome::Done { .. } if asked.is_open => {
                 self.ask_member(asked.member, asked.wants);

@@ -8,6 +8,7 @@
 //! in a ring.
 
 mod fetch;
+mod held;
 mod roster;
 mod serve;
 mod status;
@@ -35,6 +36,7 @@ use crate::stage::OpenDataset;
 #[cfg(test)]
 pub(crate) use fetch::Fetch;
 pub(crate) use fetch::OtherPath;
+pub(crate) use held::{Handed, Held};
 pub(crate) use roster::Roster;
 pub(crate) use serve::{Serving, later as answer_later};
 #[cfg(test)]

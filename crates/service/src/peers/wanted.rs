@@ -79,7 +79,7 @@ impl Wanted {
     pub(crate) fn fill(&self, readers: &Readers, deadline: Instant) -> Result<(), Refusal> {
         let ranges: Vec<_> = self.ranges().collect();
         let jobs: Vec<Job> = jobs(&ranges, self.open.dataset.index().block_size());
-        let staged = readers.stage(&self.open, jobs, deadline);
+        let staged = readers.stage(&self.open, jobs, deadline, None);
         // What there is no room for is missing from the answer.
         staged.map_err(|error| Refusal::of(error.kind(), &error))?;
         Ok(())

@@ -204,7 +204,7 @@ impl Cluster {
             } => {
                 assert_eq!(body_len as usize, body.len());
                 let arrivals = lock(&self.net).arrivals(to, from, id);
-                let (checksums, bytes) = (&checksums[..], &body[..]);
+                let (checksums, bytes) = (&checksums[..], (&body[..]).into());
                 let blocks = Arrived {
                     shard,
                     first,

@@ -97,7 +97,7 @@ impl Cluster {
         let deadline = self.clock.now() + DEADLINE;
         let daemon = self.daemon(node);
         let owners = daemon.open.owners.clone().expect("it can be placed");
-        let fetch = owners.begin(&daemon.cache, &daemon.open, &asked, deadline, true);
+        let fetch = owners.begin(&daemon.cache, &daemon.open, &asked, deadline, true, None);
         self.next_op += 1;
         let op = Op {
             jobs: asked.clone(),

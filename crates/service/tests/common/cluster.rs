@@ -1,5 +1,6 @@
 //! Several nodes with one data set, and trainers on them.
 
+use std::io::Read;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
@@ -148,6 +149,15 @@ pub(crate) struct Client<'a> {
     pub(crate) link: Link,
 }
 
+pub(crate) fn stage(ranges: Vec<StageRange>, takes_bytes: bool) -> Request {
+    Request::Stage {
+        dataset: 0,
+        deadline_ms: PATIENCE.as_millis() as u32,
+        takes_bytes,
+        ranges,
+    }
+}
+
 pub(crate) fn range(file: u32, start: u64, len: u64) -> StageRange {
     StageRange {
         shard: file,
@@ -159,18 +169,40 @@ pub(crate) fn range(file: u32, start: u64, len: u64) -> StageRange {
 impl Client<'_> {
     /// Returns the bytes that other nodes gave.
     pub(crate) fn stage(&mut self, ranges: Vec<StageRange>) -> u64 {
-        let staged = self.link.ask(&Request::Stage {
-            dataset: 0,
-            deadline_ms: PATIENCE.as_millis() as u32,
-            ranges,
-        });
-        match staged {
+        match self.link.ask(&stage(ranges, false)) {
             Some(Reply::Staged {
                 complete: true,
                 peer_bytes,
+                body_len: 0,
             }) => peer_bytes,
             other => panic!("not staged: {other:?}"),
         }
+    }
+
+    /// Returns how many bytes the daemon handed over, which are then the origin's.
+    pub(crate) fn take(&mut self, ranges: Vec<StageRange>) -> usize {
+        let reply = self.link.ask(&stage(ranges.clone(), true));
+        self.taken(reply, &ranges)
+    }
+
+    pub(crate) fn taken(&mut self, reply: Option<Reply>, ranges: &[StageRange]) -> usize {
+        let Some(Reply::Staged {
+            complete: true,
+            body_len,
+            ..
+        }) = reply
+        else {
+            panic!("not staged: {reply:?}");
+        };
+        let mut body = vec![0xEE; body_len as usize];
+        self.link.stream.read_exact(&mut body).unwrap();
+        if !body.is_empty() {
+            let wanted = ranges.iter().flat_map(|range| {
+                (range.start..range.start + range.len).map(|at| byte(range.shard, at))
+            });
+            assert!(body.iter().copied().eq(wanted), "wrong bytes in {ranges:?}");
+        }
+        body.len()
     }
 
     /// True if the bytes were resident; they are then the origin's.

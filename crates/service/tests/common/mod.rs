@@ -301,6 +301,11 @@ impl Link {
     /// `None` if the daemon closed the connection.
     pub(crate) fn ask(&mut self, request: &Request) -> Option<Reply> {
         self.stream.write_all(&request.encode()).ok()?;
+        self.hear()
+    }
+
+    /// The next reply.
+    pub(crate) fn hear(&mut self) -> Option<Reply> {
         let mut payload = Vec::new();
         let kind = read_frame(&mut self.stream, &mut payload).ok()??;
         Some(Reply::decode(kind, &payload).unwrap())
@@ -323,6 +328,7 @@ impl Link {
         self.ask(&Request::Stage {
             dataset: 0,
             deadline_ms: deadline.as_millis() as u32,
+            takes_bytes: false,
             ranges: vec![range],
         })
     }

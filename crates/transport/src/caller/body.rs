@@ -1,6 +1,6 @@
 //! The bytes of blocks on their way in.
 
-use super::Arrived;
+use super::{Arrived, Bytes};
 
 /// Bytes that are handed out at one time, or a block where blocks are larger: few enough to be still
 /// in the processor's cache when they are summed and written.
@@ -40,7 +40,7 @@ impl Body {
 }
 
 impl<'a> Part<'a> {
-    pub(super) fn with(&self, bytes: &'a [u8]) -> Arrived<'a> {
+    pub(super) fn with(&self, bytes: Bytes<'a>) -> Arrived<'a> {
         Arrived {
             shard: self.shard,
             first: self.first,
@@ -77,7 +77,11 @@ mod tests {
     fn parts(len: usize, count: usize) -> Option<Vec<(u64, usize, usize)>> {
         let body = body(len, count);
         let parts = body.parts()?;
-        Some(parts.map(|part| (part.first, part.checksums.len(), part.len)).collect())
+        Some(
+            parts
+                .map(|part| (part.first, part.checksums.len(), part.len))
+                .collect(),
+        )
     }
 
     #[test]
@@ -85,11 +89,19 @@ mod tests {
         let kib = 1 << 10;
         assert_eq!(
             parts(130 * kib, 33),
-            Some(vec![(10, 16, 64 * kib), (26, 16, 64 * kib), (42, 1, 2 * kib)])
+            Some(vec![
+                (10, 16, 64 * kib),
+                (26, 16, 64 * kib),
+                (42, 1, 2 * kib)
+            ])
         );
         assert_eq!(
             parts(600 * kib, 3),
-            Some(vec![(10, 1, 256 * kib), (11, 1, 256 * kib), (12, 1, 88 * kib)])
+            Some(vec![
+                (10, 1, 256 * kib),
+                (11, 1, 256 * kib),
+                (12, 1, 88 * kib)
+            ])
         );
         assert_eq!(parts(1000, 1), Some(vec![(10, 1, 1000)]));
     }

@@ -201,7 +201,7 @@ impl Shared {
                     shard,
                     first,
                     checksums: &checksums,
-                    bytes,
+                    bytes: bytes.into(),
                 };
                 self.hand_out(id, blocks)
             })

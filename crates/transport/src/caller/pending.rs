@@ -99,6 +99,7 @@ fn tell(id: u64, waiter: Waiter, outcome: Outcome) {
 
 /// A buffer for one body. Links share those that are not in use: a link in the middle of a body
 /// has one, and an idle link none.
+#[derive(Debug)]
 pub(super) struct Buffers(Vec<u8>);
 
 static IDLE: Mutex<Vec<Vec<u8>>> = Mutex::new(Vec::new());
@@ -115,6 +116,11 @@ impl Buffers {
             self.0.resize(len, 0);
         }
         &mut self.0[..len]
+    }
+
+    /// Its first bytes, as far as it has them.
+    pub(super) fn first(&self, len: usize) -> &[u8] {
+        &self.0[..len.min(self.0.len())]
     }
 }
 

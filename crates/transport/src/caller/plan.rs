@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use forebay_wire::{Hello, PublishedFile};
 
+use super::Bytes;
 use crate::{Fabric, Secret, SocketPlan};
 
 /// Whom to call, and how.
@@ -25,7 +26,7 @@ pub struct CallerPlan {
 }
 
 /// Blocks that have arrived.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug)]
 pub struct Arrived<'a> {
     /// Shard in the index.
     pub shard: u32,
@@ -34,7 +35,7 @@ pub struct Arrived<'a> {
     /// CRC32C of each block.
     pub checksums: &'a [u32],
     /// Their bytes; not compared with the checksums.
-    pub bytes: &'a [u8],
+    pub bytes: Bytes<'a>,
 }
 
 /// Takes the blocks of one ask, on the link's own thread.

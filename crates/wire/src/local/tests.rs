@@ -23,13 +23,17 @@ fn request() -> impl Strategy<Value = Request> {
         (
             any::<u32>(),
             any::<u32>(),
+            any::<bool>(),
             proptest::collection::vec(range(), 0..20)
         )
-            .prop_map(|(dataset, deadline_ms, ranges)| Request::Stage {
-                dataset,
-                deadline_ms,
-                ranges
-            }),
+            .prop_map(
+                |(dataset, deadline_ms, takes_bytes, ranges)| Request::Stage {
+                    dataset,
+                    deadline_ms,
+                    takes_bytes,
+                    ranges
+                }
+            ),
         (any::<u32>(), range()).prop_map(|(dataset, range)| Request::Distrust { dataset, range }),
         Just(Request::Status),
         Just(Request::Stop),
@@ -48,10 +52,13 @@ fn request() -> impl Strategy<Value = Request> {
 fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
         any::<u32>().prop_map(|dataset| Reply::Opened { dataset }),
-        (any::<bool>(), any::<u64>()).prop_map(|(complete, peer_bytes)| Reply::Staged {
-            complete,
-            peer_bytes
-        }),
+        (any::<bool>(), any::<u64>(), 0..=MAX_HANDED).prop_map(
+            |(complete, peer_bytes, body_len)| Reply::Staged {
+                complete,
+                peer_bytes,
+                body_len
+            }
+        ),
         Just(Reply::Done),
         ".{0,40}".prop_map(Reply::Status),
         (files(), proptest::option::of(".{0,40}"))
@@ -103,29 +110,30 @@ proptest! {
 }
 
 #[test]
-fn frame_bytes_are_frozen_at_version_1() {
+fn frame_bytes_are_frozen_at_version_2() {
     let stage = Request::Stage {
         dataset: 7,
         deadline_ms: 0x0102,
+        takes_bytes: true,
         ranges: vec![StageRange {
             shard: 1,
             start: 2,
             len: 3,
         }],
     };
-    let golden = b"\x20\0\0\0\x01\0\x02\0\x07\0\0\0\x02\x01\0\0\x01\0\0\0\
+    let golden = b"\x21\0\0\0\x02\0\x02\0\x07\0\0\0\x02\x01\0\0\x01\x01\0\0\0\
         \x01\0\0\0\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0";
     assert_eq!(stage.encode(), golden, "protocol changed: raise VERSION");
 }
 
 #[test]
 fn a_huge_count_is_refused_before_it_is_allocated() {
-    let payload = [&[0u8; 8][..], &u32::MAX.to_le_bytes()].concat();
+    let payload = [&[0u8; 9][..], &u32::MAX.to_le_bytes()].concat();
     assert!(matches!(
         Request::decode(0x02, &payload),
         Err(WireError::TooLong { .. })
     ));
-    let header = [0xFF, 0xFF, 0xFF, 0xFF, 1, 0, 2, 0];
+    let header = [0xFF, 0xFF, 0xFF, 0xFF, 2, 0, 2, 0];
     assert_eq!(
         FrameHeader::decode(header),
         Err(WireError::TooLong {
@@ -138,7 +146,7 @@ fn a_huge_count_is_refused_before_it_is_allocated() {
 
 #[test]
 fn another_version_is_refused_with_a_way_out() {
-    let error = FrameHeader::decode([0, 0, 0, 0, 2, 0, 4, 0]).unwrap_err();
+    let error = FrameHeader::decode([0, 0, 0, 0, 1, 0, 4, 0]).unwrap_err();
     assert!(
         error
             .to_string()
@@ -172,4 +180,22 @@ fn text_beside_a_flag_that_denies_it_is_refused() {
     frame[flag] = 0;
     let (header, payload) = split(&frame);
     assert!(Request::decode(header.kind, payload).is_err());
+}
+
+#[test]
+fn a_longer_body_than_is_ever_handed_over_is_refused() {
+    let staged = |body_len| Reply::Staged {
+        complete: true,
+        peer_bytes: 0,
+        body_len,
+    };
+    let most = staged(MAX_HANDED).encode();
+    let (header, payload) = split(&most);
+    assert_eq!(Reply::decode(header.kind, payload), Ok(staged(MAX_HANDED)));
+    let more = staged(MAX_HANDED + 1).encode();
+    let (header, payload) = split(&more);
+    assert!(matches!(
+        Reply::decode(header.kind, payload),
+        Err(WireError::TooLong { what: "body", .. })
+    ));
 }
