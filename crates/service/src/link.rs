@@ -12,6 +12,7 @@ use forebay_origin::IndexFile;
 use forebay_residency::PlanFile;
 use forebay_wire::{Answer, MAX_HANDED, Reply, Request, StageRange, read_frame};
 use rustix::net::RecvFlags;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 
 use crate::daemon::Node;
 use crate::hand_over::hand_over;
@@ -81,6 +82,9 @@ impl Refusal {
 /// Serves one client until it leaves.
 pub(crate) fn serve_link(node: &Node, number: u64, mut stream: UnixStream) -> io::Result<()> {
     stream.set_write_timeout(Some(Duration::from_secs(30)))?;
+    // As much as the system allows: a sample that is handed over is to fit, so that nobody is woken
+    // twice for it.
+    let _ = set_socket_send_buffer_size(&stream, MAX_HANDED as usize);
     let mut payload = Vec::new();
     let mut open = Vec::new();
     while let Some(kind) = read_frame(&mut stream, &mut payload)? {
