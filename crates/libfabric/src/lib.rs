@@ -12,7 +12,9 @@
 //! # Invariants
 //! - *Owned until it ends*: memory into which a read may still land is not read, reused or freed
 //!   before the read has ended or its endpoint is closed; where closing fails it is never freed.
-//! - *Bounded*: every wait has a deadline, and a reader has one read under way.
+//! - *Bounded*: a read and a lender's wait for its provider have deadlines, and a reader has one
+//!   read under way. A call that a provider does not come back from (opening and closing, which are
+//!   one at a time) has none: libfabric knows no way to break it off.
 //! - *Alone*: what belongs to one domain is used by one thread at a time.
 //! - *Its own memory*: hints are made by the library that reads them, so that a later version, which
 //!   appends fields, never reads past ours.

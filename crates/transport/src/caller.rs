@@ -94,10 +94,13 @@ impl Caller {
             stopping: AtomicBool::new(false),
         });
         let running = shared.clone();
-        std::thread::Builder::new()
-            .name(format!("peer-{}", running.plan.hello.to))
-            .stack_size(256 << 10)
-            .spawn(move || running.run())?;
+        let mut thread =
+            std::thread::Builder::new().name(format!("peer-{}", running.plan.hello.to));
+        // Where a fabric is read its provider runs here, which may need any stack.
+        if running.plan.fabric.is_none() {
+            thread = thread.stack_size(256 << 10);
+        }
+        thread.spawn(move || running.run())?;
         Ok(Self { shared })
     }
 
@@ -260,6 +263,7 @@ impl Shared {
             };
             let answer = Answer::decode(kind, payload)?;
             heard = Instant::now();
+            self.give_back()?;
             match answer {
                 Answer::Blocks {
                     id,
@@ -331,6 +335,7 @@ impl Shared {
         if self.stopping.load(Ordering::Acquire) {
             return Err(LinkError::Io(io::ErrorKind::Interrupted.into()));
         }
+        self.give_back()?;
         let patience = Patience::new(self.plan.silence);
         match patience.look(Instant::now(), heard, self.pending.oldest()) {
             Look::Wait => Ok(()),
@@ -341,7 +346,8 @@ impl Shared {
 
     fn ping(&self) -> io::Result<()> {
         match self.writer() {
-            Some(writer) => writer.try_send(&Ask::Ping { id: 0 }.encode()),
+            // One that is not sent is not needed: something else is under way.
+            Some(writer) => writer.try_send(&Ask::Ping { id: 0 }.encode()).map(drop),
             None => Ok(()),
         }
     }

@@ -8,6 +8,8 @@ use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 use forebay_wire::{FrameHeader, HEADER_BYTES, peer_header};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use rustix::net::SendFlags;
 
 use crate::LinkError;
@@ -161,14 +163,21 @@ impl LinkWriter {
         self.closing(outlet.send(frame))
     }
 
-    /// Sends a frame unless another is being sent.
+    /// Sends a frame if that needs no wait; false while another is being sent, or what was sent
+    /// before fills the socket. For frames that are much smaller than a socket's buffer.
     ///
     /// # Errors
     /// The system's; the link is closed.
-    pub fn try_send(&self, frame: &[u8]) -> io::Result<()> {
+    pub fn try_send(&self, frame: &[u8]) -> io::Result<bool> {
         match self.writing.try_lock() {
-            Ok(mut outlet) => self.closing(outlet.send(frame)),
-            Err(TryLockError::WouldBlock) => Ok(()),
+            Ok(mut outlet) => {
+                let takes_more = self.closing(takes_more(&outlet.stream))?;
+                if takes_more {
+                    self.closing(outlet.send(frame))?;
+                }
+                Ok(takes_more)
+            }
+            Err(TryLockError::WouldBlock) => Ok(false),
             Err(TryLockError::Poisoned(_)) => Err(io::ErrorKind::BrokenPipe.into()),
         }
     }
@@ -209,6 +218,16 @@ impl fmt::Debug for LinkWriter {
     }
 }
 
+/// True while a third of the socket's buffer is free, at least.
+fn takes_more(stream: &TcpStream) -> io::Result<bool> {
+    let mut fds = [PollFd::new(stream, PollFlags::OUT)];
+    match poll(&mut fds, Some(&Timespec::default())) {
+        Ok(ready) => Ok(ready > 0),
+        Err(Errno::INTR) => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
 fn send_file(
     stream: &TcpStream,
     mut frame: &[u8],
@@ -220,7 +239,7 @@ fn send_file(
         // More follows: header and first bytes share a packet.
         match rustix::net::send(stream, frame, SendFlags::MORE | SendFlags::NOSIGNAL) {
             Ok(sent) => frame = &frame[sent..],
-            Err(rustix::io::Errno::INTR) => {}
+            Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
@@ -229,9 +248,39 @@ fn send_file(
         let left = usize::try_from(end - at).unwrap_or(usize::MAX);
         match rustix::fs::sendfile(stream, file, Some(&mut at), left) {
             Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-            Ok(_) | Err(rustix::io::Errno::INTR) => {}
+            Ok(_) | Err(Errno::INTR) => {}
             Err(error) => return Err(error.into()),
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use super::*;
+
+    #[test]
+    fn what_is_tried_waits_neither_for_the_socket_nor_for_another() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let here = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (mut there, _) = listener.accept().unwrap();
+        let (_reader, writer) = split(here, None, Duration::from_secs(60)).unwrap();
+        let frame = [7; 1000];
+        let mut sent = 0;
+        while writer.try_send(&frame).unwrap() {
+            sent += frame.len();
+        }
+        let mut taken = vec![0; sent];
+        there.read_exact(&mut taken).unwrap();
+        assert!(taken.iter().all(|byte| *byte == 7));
+        let busy = writer.lock();
+        assert!(!writer.try_send(&frame).unwrap(), "another is being sent");
+        drop(busy);
+        // The room of what was read comes back when the other side has said so.
+        while !writer.try_send(&frame).unwrap() {
+            std::thread::yield_now();
+        }
+    }
 }

@@ -86,9 +86,10 @@ impl Slot {
 
     /// Its bytes, to be written.
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: as in `bytes`, and `self` is borrowed alone. Other processes may read it over the
-        // fabric meanwhile: whoever comes late gets bytes of whatever is there, which it compares
-        // with checksums.
+        // SAFETY: as in `bytes`, and `self` is borrowed alone, so nothing of this language reads it
+        // meanwhile. A fabric may, for one who was given the part before: a device, another process,
+        // or a provider's own code in this one. It writes nothing here and acts on nothing that it
+        // reads; whoever is sent such a mixture compares it with checksums.
         unsafe { std::slice::from_raw_parts_mut(self.memory.start().add(self.offset), self.len) }
     }
 }

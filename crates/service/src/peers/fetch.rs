@@ -258,13 +258,14 @@ impl Fetch {
         for (member, mut wants) in by_member {
             while !wants.is_empty() {
                 let rest = wants.split_off(wants.len().min(JOBS_AN_ASK));
-                self.ask_member(member, wants);
+                self.ask_member(member, wants, true);
                 wants = rest;
             }
         }
     }
 
-    fn ask_member(&mut self, member: usize, wants: Vec<Want>) {
+    /// Without `may_lend` all that is asked for comes over the link.
+    fn ask_member(&mut self, member: usize, wants: Vec<Want>, may_lend: bool) {
         let peers = self.peers.clone();
         let Some(peer) = peers.peer(member) else {
             return;
@@ -293,7 +294,7 @@ impl Fetch {
             id,
             generation,
             deadline_ms,
-            may_lend: peer.way.may_lend(),
+            may_lend: may_lend && peer.way.may_lend(),
             runs,
         };
         let claims = Arc::new(Claims {
@@ -378,14 +379,14 @@ impl Fetch {
         }
         match ended.outcome {
             Outcome::Done { .. } if asked.is_open => {
-                self.ask_member(asked.member, asked.wants);
+                self.ask_member(asked.member, asked.wants, true);
             }
             Outcome::Done { .. } => {
                 let took = self.now().saturating_duration_since(asked.since);
                 peer.pace.note(took);
             }
-            // The fabric is left alone for a while, so they come over the link.
-            Outcome::Again => self.ask_member(asked.member, asked.wants),
+            // Some of what was lent was not read.
+            Outcome::Again => self.ask_member(asked.member, asked.wants, false),
             // An answer to another question: no blocks come.
             Outcome::Published(_) => self.ask(asked.wants),
             Outcome::Failed { kind, .. } => {

@@ -13,6 +13,8 @@ use crate::{Fabric, LinkError};
 /// Time for which a fabric that failed is left alone; it doubles with each failure after another.
 const FIRST_PAUSE: Duration = Duration::from_secs(10);
 const LONGEST_PAUSE: Duration = Duration::from_secs(600);
+/// Loans that may wait to be given back: more than a peer has to lend.
+const MOST_DONE: usize = 1024;
 
 /// How it stands with a peer over the fabric.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -31,6 +33,8 @@ pub struct FabricState {
 pub(super) struct ByFabric {
     fabric: Option<Arc<Fabric>>,
     way: Mutex<Way>,
+    /// Loans that were read and are to be given back.
+    done: Mutex<Vec<u64>>,
     bytes: AtomicU64,
     failures: AtomicU64,
 }
@@ -39,7 +43,7 @@ pub(super) struct ByFabric {
 struct Way {
     /// Number of the ask for the peer's memory, until it is answered.
     asked: Option<u64>,
-    memory: Option<FabricMemory>,
+    memory: Option<Arc<FabricMemory>>,
     reason: Option<String>,
     /// Until when it is left alone, and for how long the next time.
     alone_until: Option<Instant>,
@@ -57,6 +61,7 @@ impl ByFabric {
         Self {
             fabric,
             way: Mutex::default(),
+            done: Mutex::default(),
             bytes: AtomicU64::new(0),
             failures: AtomicU64::new(0),
         }
@@ -65,6 +70,8 @@ impl ByFabric {
     /// A link came up: what to ask of the peer on it.
     pub(super) fn ask(&self, id: u64) -> Option<Ask> {
         let fabric = self.fabric.as_ref()?;
+        // Loans end with their link.
+        lock(&self.done).clear();
         let mut way = self.lock();
         // Where its memory lay over an earlier link means nothing; that it failed does.
         way.memory = None;
@@ -81,7 +88,7 @@ impl ByFabric {
         if way.asked.take_if(|asked| *asked == id).is_none() {
             return Err(LinkError::Unasked);
         }
-        way.memory = Some(memory);
+        way.memory = Some(Arc::new(memory));
         Ok(())
     }
 
@@ -148,6 +155,19 @@ impl ByFabric {
         }
     }
 
+    /// A loan is to be given back.
+    ///
+    /// # Errors
+    /// [`LinkError::Unasked`] if the peer lends on and on, and takes nothing back.
+    fn is_done_with(&self, loan: u64) -> Result<(), LinkError> {
+        let mut done = lock(&self.done);
+        if done.len() >= MOST_DONE {
+            return Err(LinkError::Unasked);
+        }
+        done.push(loan);
+        Ok(())
+    }
+
     fn failed(&self, error: &ReadError) {
         self.failures.fetch_add(1, Ordering::Relaxed);
         let mut way = self.lock();
@@ -161,8 +181,12 @@ impl ByFabric {
     }
 
     fn lock(&self) -> MutexGuard<'_, Way> {
-        self.way.lock().unwrap_or_else(PoisonError::into_inner)
+        lock(&self.way)
     }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Shared {
@@ -211,9 +235,26 @@ impl Shared {
             Some(Ok(None)) => self.pending.spoil(id),
             Some(Ok(Some(Err(error))) | Err(error)) => return Err(error),
         }
-        match self.writer() {
-            Some(writer) => Ok(writer.send(&Ask::Return { loan }.encode())?),
-            None => Ok(()),
+        self.by_fabric.is_done_with(loan)?;
+        self.give_back()
+    }
+
+    /// Gives back what was read, as far as that needs no wait: the peer's own thread may be waiting
+    /// for this one to read on.
+    pub(super) fn give_back(&self) -> Result<(), LinkError> {
+        let mut done = lock(&self.by_fabric.done);
+        if done.is_empty() {
+            return Ok(());
         }
+        let Some(writer) = self.writer() else {
+            return Ok(());
+        };
+        while let Some(loan) = done.last() {
+            if !writer.try_send(&Ask::Return { loan: *loan }.encode())? {
+                break;
+            }
+            done.pop();
+        }
+        Ok(())
     }
 }

@@ -12,6 +12,8 @@ use forebay_wire::MAX_LENT;
 const MOST: usize = 4;
 /// Peers that one endpoint knows, at most; one that has met more is closed and another opened.
 const MOST_PEERS: usize = 1024;
+/// How long those in use are waited for at the end.
+const CLOSING: Duration = Duration::from_secs(1);
 
 /// Some readers, each used by one link at a time.
 #[derive(Debug)]
@@ -67,8 +69,9 @@ impl Lanes {
             lane: self.take(deadline)?,
         };
         let lane = place_of_lane.lane(self)?;
+        let goes_on = || goes_on() && !self.lock().is_closed;
         let read = lane.peer(of).and_then(|peer| {
-            let bytes = lane.reader.read(peer, place, len, deadline, goes_on)?;
+            let bytes = lane.reader.read(peer, place, len, deadline, &goes_on)?;
             Ok(take(bytes))
         });
         if read.is_err() {
@@ -101,6 +104,7 @@ impl Lanes {
         }
     }
 
+    /// Closes all of them. Those in use end their reads first, and are waited for a little.
     pub(super) fn close(&self) {
         let mut state = self.lock();
         state.is_closed = true;
@@ -109,6 +113,9 @@ impl Lanes {
         drop(state);
         self.given_back.notify_all();
         drop(free);
+        let in_use = |state: &mut State| state.open > 0;
+        let waited = (self.given_back).wait_timeout_while(self.lock(), CLOSING, in_use);
+        drop(waited);
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -142,13 +149,14 @@ impl Drop for Place<'_> {
         match self.lane.take() {
             Some(lane) if !state.is_closed => state.free.push(lane),
             lane => {
-                state.open -= 1;
                 drop(state);
-                // Not under the lock: a provider takes its time to close.
+                // Not under the lock: a provider takes its time to close. It counts until it has.
                 drop(lane);
+                self.lanes.lock().open -= 1;
             }
         }
-        self.lanes.given_back.notify_one();
+        // Both who wants one and who closes them all may wait.
+        self.lanes.given_back.notify_all();
     }
 }
 
