@@ -86,6 +86,11 @@ impl Roster {
             return Ok(false);
         }
         let next = Peers::new(plan, now.shared.clone(), Some(&now), &*self.dial)?;
+        // Where nothing is placed yet, all is this node's own: no request is to find it so.
+        let served: Vec<_> = lock(&now.shared.served).values().cloned().collect();
+        for open in &served {
+            next.placement(open.dataset.index());
+        }
         let before = std::mem::replace(&mut *lock(&self.now), Arc::new(next));
         // Not under the lock: links that nobody needs any more end with it.
         drop(before);
