@@ -2,6 +2,7 @@
 //! etcd for names.
 
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use forebay_members::{EtcdNames, MeetingError, NameEntry, Said, Watch};
 use forebay_service::{
@@ -64,23 +65,30 @@ fn kept(entry: &NameEntry) -> Option<Kept> {
     })
 }
 
+fn left(until: Instant) -> Duration {
+    until.saturating_duration_since(Instant::now())
+}
+
 impl NameDirectory for InEtcd {
     fn epoch(&self) -> u64 {
         self.0.epoch()
     }
 
-    fn get(&self, name: &str) -> Result<Option<Kept>, String> {
-        let entry = self.0.get(name).map_err(said)?;
+    fn get(&self, name: &str, until: Instant) -> Result<Option<Kept>, String> {
+        let entry = self.0.get(name, left(until)).map_err(said)?;
         Ok(entry.as_ref().and_then(kept))
     }
 
-    fn put(&self, file: &PublishedFile, seen: u64) -> Result<bool, String> {
-        let put = |seen| self.0.put(&file.name, &file.encode(), seen).map_err(said);
+    fn put(&self, file: &PublishedFile, seen: u64, until: Instant) -> Result<bool, String> {
+        let put = |seen| {
+            let put = (self.0).put(&file.name, &file.encode(), seen, left(until));
+            put.map_err(said)
+        };
         if put(seen)? {
             return Ok(true);
         }
         // Whoever publishes takes the place of what `get` sees nothing in, and nobody else does.
-        match self.0.get(&file.name).map_err(said)? {
+        match self.0.get(&file.name, left(until)).map_err(said)? {
             Some(entry) if seen == 0 && kept(&entry).is_none() => put(entry.revision),
             _ => Ok(false),
         }

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::path::PathBuf;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use thiserror::Error;
 
@@ -52,6 +52,26 @@ pub enum MeetingError {
         /// How many there should be.
         wanted: usize,
     },
+}
+
+/// How often is looked who has come: a place may be on a file system that many nodes share.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// Looks until so many are found, or the time is up: then those that are.
+pub(crate) fn wait_for(
+    nodes: usize,
+    limit: Duration,
+    find: impl Fn() -> Result<Vec<String>, MeetingError>,
+) -> Result<Vec<String>, MeetingError> {
+    let deadline = Instant::now() + limit;
+    loop {
+        let found = find()?;
+        let left = deadline.saturating_duration_since(Instant::now());
+        if found.len() >= nodes || left.is_zero() {
+            return Ok(found);
+        }
+        std::thread::sleep(LOOK.min(left));
+    }
 }
 
 /// Looks who has come to a place, again and again.

@@ -4,13 +4,11 @@ use std::fs::{DirBuilder, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use crate::heartbeat::{Heartbeat, Pulses};
-use crate::meeting::{Meeting, MeetingError, Watch};
+use crate::meeting::{Meeting, MeetingError, Watch, wait_for};
 
-/// How often the folder is looked at: it may be on a file system that many nodes share.
-const LOOK: Duration = Duration::from_millis(200);
 /// Random bytes of a secret.
 const SECRET_BYTES: usize = 32;
 /// Before the name of a member that is there.
@@ -58,15 +56,9 @@ impl Rendezvous {
         nodes: usize,
         limit: Duration,
     ) -> Result<Vec<String>, MeetingError> {
-        let deadline = Instant::now() + limit;
-        loop {
-            let found = names(&self.folder, prefix).map_err(|source| self.failed(source))?;
-            let left = deadline.saturating_duration_since(Instant::now());
-            if found.len() >= nodes || left.is_zero() {
-                return Ok(found);
-            }
-            std::thread::sleep(LOOK.min(left));
-        }
+        wait_for(nodes, limit, || {
+            names(&self.folder, prefix).map_err(|source| self.failed(source))
+        })
     }
 
     fn failed(&self, source: io::Error) -> MeetingError {

@@ -1,10 +1,8 @@
 //! A lease that lasts: what is put under it is gone some seconds after its node has died.
 
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-
-use serde_json::json;
 
 use super::Etcd;
 use crate::meeting::MeetingError;
@@ -54,7 +52,7 @@ impl KeptLease {
     /// Gives it up, with all that is under it.
     pub(super) fn end(&self) {
         if lock(&self.renewing).take().is_some() {
-            let _ = (self.etcd).ask("lease/revoke", &json!({ "ID": self.id() }));
+            self.etcd.revoke(&self.id());
         }
     }
 }
@@ -82,11 +80,16 @@ fn renew(
             continue;
         };
         lock(id).clone_from(&granted);
-        // Without it the lease is let run out, and granted anew.
-        if put(etcd, &granted).is_err() {
-            let _ = etcd.ask("lease/revoke", &json!({ "ID": granted }));
+        // Without what was put the lease is let run out, and granted anew. Whoever ended it
+        // meanwhile gave up the one before.
+        if put(etcd, &granted).is_err() || has_ended(ended) {
+            etcd.revoke(&granted);
         }
     }
+}
+
+fn has_ended(ended: &Receiver<()>) -> bool {
+    ended.try_recv() == Err(TryRecvError::Disconnected)
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

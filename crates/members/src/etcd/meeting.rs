@@ -1,15 +1,13 @@
 //! An etcd in which each node of a job leaves its address under a lease.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use super::Etcd;
 use super::lease::KeptLease;
-use crate::meeting::{Meeting, MeetingError, Watch};
+use crate::meeting::{Meeting, MeetingError, Watch, wait_for};
 
 /// Seconds for which it is known that a node was done, after it has left.
 const DONE_LEASE: u64 = 300;
-/// How often is looked who is there.
-const LOOK: Duration = Duration::from_millis(200);
 
 /// This node's place in an etcd; given up on drop.
 pub struct EtcdMeeting {
@@ -50,15 +48,7 @@ impl EtcdMeeting {
         limit: Duration,
     ) -> Result<Vec<String>, MeetingError> {
         let prefix = format!("{}{kind}/", self.prefix);
-        let deadline = Instant::now() + limit;
-        loop {
-            let found = self.etcd.names(&prefix)?;
-            let left = deadline.saturating_duration_since(Instant::now());
-            if found.len() >= nodes || left.is_zero() {
-                return Ok(found);
-            }
-            std::thread::sleep(LOOK.min(left));
-        }
+        wait_for(nodes, limit, || self.etcd.names(&prefix))
     }
 }
 

@@ -65,7 +65,16 @@ impl Etcd {
     }
 
     fn ask(&self, what: &str, body: &Value) -> Result<Value, MeetingError> {
-        let sent = self.agent.post(self.url(what)).send(body.to_string());
+        self.ask_within(ANSWER, what, body)
+    }
+
+    /// Asks, and waits no longer than this, nor than for any answer.
+    fn ask_within(&self, limit: Duration, what: &str, body: &Value) -> Result<Value, MeetingError> {
+        let request = self.agent.post(self.url(what));
+        // None at all would be no limit.
+        let limit = limit.clamp(Duration::from_millis(1), ANSWER);
+        let request = request.config().timeout_global(Some(limit)).build();
+        let sent = request.send(body.to_string());
         let mut answer = sent.map_err(|error| self.failed(error))?;
         let text = answer
             .body_mut()
@@ -91,6 +100,11 @@ impl Etcd {
         Ok(left.and_then(|left| left.parse().ok()).unwrap_or(0) > 0)
     }
 
+    /// Gives a lease up, with all that is under it, if it can be.
+    fn revoke(&self, lease: &str) {
+        let _ = self.ask("lease/revoke", &json!({ "ID": lease }));
+    }
+
     fn put(&self, key: &str, lease: &str) -> Result<(), MeetingError> {
         let body = json!({ "key": STANDARD.encode(key), "value": "", "lease": lease });
         self.ask("kv/put", &body).map(|_| ())
@@ -98,22 +112,35 @@ impl Etcd {
 
     /// Puts a key that was last put in revision `seen`, 0 for one that is not there. False if that
     /// is no longer so.
-    fn swap(&self, key: &str, value: &[u8], lease: &str, seen: u64) -> Result<bool, MeetingError> {
+    fn swap(
+        &self,
+        key: &str,
+        value: &[u8],
+        lease: &str,
+        seen: u64,
+        limit: Duration,
+    ) -> Result<bool, MeetingError> {
         let put = json!({
             "key": STANDARD.encode(key),
             "value": STANDARD.encode(value),
             "lease": lease,
         });
-        self.unless_changed(key, seen, &json!({ "requestPut": put }))
+        self.unless_changed(key, seen, &json!({ "requestPut": put }), limit)
     }
 
     /// Removes a key that was last put in revision `seen`. False if that is no longer so.
     fn remove(&self, key: &str, seen: u64) -> Result<bool, MeetingError> {
         let delete = json!({ "key": STANDARD.encode(key) });
-        self.unless_changed(key, seen, &json!({ "requestDeleteRange": delete }))
+        self.unless_changed(key, seen, &json!({ "requestDeleteRange": delete }), ANSWER)
     }
 
-    fn unless_changed(&self, key: &str, seen: u64, act: &Value) -> Result<bool, MeetingError> {
+    fn unless_changed(
+        &self,
+        key: &str,
+        seen: u64,
+        act: &Value,
+        limit: Duration,
+    ) -> Result<bool, MeetingError> {
         let body = json!({
             "compare": [{
                 "key": STANDARD.encode(key),
@@ -123,7 +150,7 @@ impl Etcd {
             }],
             "success": [act],
         });
-        let done = self.ask("kv/txn", &body)?;
+        let done = self.ask_within(limit, "kv/txn", &body)?;
         Ok(done["succeeded"].as_bool().unwrap_or(false))
     }
 
@@ -151,8 +178,9 @@ impl Etcd {
     }
 
     /// What a key holds.
-    fn get(&self, key: &str) -> Result<Option<Pair>, MeetingError> {
-        let found = self.ask("kv/range", &json!({ "key": STANDARD.encode(key) }))?;
+    fn get(&self, key: &str, limit: Duration) -> Result<Option<Pair>, MeetingError> {
+        let body = json!({ "key": STANDARD.encode(key) });
+        let found = self.ask_within(limit, "kv/range", &body)?;
         Ok(found["kvs"]
             .as_array()
             .and_then(|pairs| pair(pairs.first()?)))

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use super::lease::KeptLease;
 use super::{Etcd, Pair};
@@ -58,22 +59,29 @@ impl EtcdNames {
         self.lease.end();
     }
 
-    /// What stands for a name.
+    /// What stands for a name, if that is said within `limit`.
     ///
     /// # Errors
     /// [`MeetingError::Etcd`].
-    pub fn get(&self, name: &str) -> Result<Option<NameEntry>, MeetingError> {
-        let found = self.etcd.get(&self.key(name))?;
+    pub fn get(&self, name: &str, limit: Duration) -> Result<Option<NameEntry>, MeetingError> {
+        let found = self.etcd.get(&self.key(name), limit)?;
         Ok(found.and_then(|pair| self.entry(pair)))
     }
 
-    /// Puts a name whose entry is that of revision `seen`, 0 where there is none. False if another
-    /// came meanwhile.
+    /// Puts a name whose entry is that of revision `seen`, 0 where there is none, within `limit`.
+    /// False if another came meanwhile.
     ///
     /// # Errors
     /// [`MeetingError::Etcd`].
-    pub fn put(&self, name: &str, value: &[u8], seen: u64) -> Result<bool, MeetingError> {
-        (self.etcd).swap(&self.key(name), value, &self.lease.id(), seen)
+    pub fn put(
+        &self,
+        name: &str,
+        value: &[u8],
+        seen: u64,
+        limit: Duration,
+    ) -> Result<bool, MeetingError> {
+        let lease = self.lease.id();
+        (self.etcd).swap(&self.key(name), value, &lease, seen, limit)
     }
 
     /// Removes a name whose entry is that of revision `seen`. False if another came meanwhile.

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use forebay_dataset::ErrorKind;
 use forebay_wire::{MAX_FILES, PublishedFile};
 
-use super::{Names, lock, publish};
+use super::{lock, publish, serve};
 use crate::daemon::Node;
 use crate::link::Refusal;
 
@@ -17,6 +17,8 @@ use crate::link::Refusal;
 const TRIES: usize = 8;
 /// How soon a watch that ended is begun anew.
 const AGAIN: Duration = Duration::from_millis(500);
+/// How long a directory may take that nobody waits for.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Opens the directory of the job with this id.
 pub type OpenDirectory =
@@ -40,15 +42,15 @@ pub trait NameDirectory: Send + Sync {
     /// What stands for a name.
     ///
     /// # Errors
-    /// Where it cannot be known now.
-    fn get(&self, name: &str) -> Result<Option<Kept>, String>;
+    /// Where it is not known by `until`.
+    fn get(&self, name: &str, until: Instant) -> Result<Option<Kept>, String>;
 
     /// Puts a file, if its name's entry is still that of revision `seen`; 0 for none. False if
     /// another came meanwhile.
     ///
     /// # Errors
-    /// Where it may not have been put.
-    fn put(&self, file: &PublishedFile, seen: u64) -> Result<bool, String>;
+    /// Where it may not have been put by `until`.
+    fn put(&self, file: &PublishedFile, seen: u64, until: Instant) -> Result<bool, String>;
 
     /// Removes the entry of revision `seen`. False if it is another by now.
     ///
@@ -81,15 +83,18 @@ fn failed(what: &str) -> Refusal {
 pub(super) fn announce(
     directory: &dyn NameDirectory,
     file: &PublishedFile,
+    until: Instant,
 ) -> Result<Vec<PublishedFile>, Refusal> {
     for _ in 0..TRIES {
-        let kept = directory.get(&file.name).map_err(|error| failed(&error))?;
+        let kept = directory.get(&file.name, until);
+        let kept = kept.map_err(|error| failed(&error))?;
         let stands = kept.as_ref().map(|kept| &kept.file);
         if let Some(stands) = stands.filter(|stands| stands.is_later_than(file)) {
             return Ok(vec![stands.clone()]);
         }
         let seen = kept.as_ref().map_or(0, |kept| kept.revision);
-        if directory.put(file, seen).map_err(|error| failed(&error))? {
+        let put = directory.put(file, seen, until);
+        if put.map_err(|error| failed(&error))? {
             let before = kept.map(|kept| kept.file).filter(|before| before != file);
             return Ok([file.clone()].into_iter().chain(before).collect());
         }
@@ -103,7 +108,7 @@ pub(super) fn announce(
 
 /// Removes a version of a name. False if it could not be; nothing there is as good.
 pub(super) fn withdraw(directory: &dyn NameDirectory, name: &str, generation: u64) -> bool {
-    match directory.get(name) {
+    match directory.get(name, Instant::now() + PATIENCE) {
         Ok(Some(kept)) if kept.file.generation == generation => {
             directory.remove(name, kept.revision).is_ok()
         }
@@ -133,7 +138,10 @@ pub(super) fn tell(node: &Node, directory: &dyn NameDirectory) {
     }
     let held: Vec<PublishedFile> = lock(&node.names.store).all().cloned().collect();
     for file in held {
-        match announce(directory, &file) {
+        if node.is_stopping() {
+            return;
+        }
+        match announce(directory, &file, Instant::now() + PATIENCE) {
             Ok(told) if told.first() == Some(&file) => {}
             // Somebody else published the name while this node was away.
             Ok(_) => drop(publish::let_go(node, &file.name, file.generation)),
@@ -150,7 +158,7 @@ pub(super) fn watch(node: &std::sync::Weak<Node>, directory: &dyn NameDirectory)
         let mut came = |file: PublishedFile| {
             let Some(node) = runs() else { return false };
             let woken = lock(&node.names.table).wake(&file.name);
-            Names::wake(&node.names, &node, woken, &file);
+            serve::wake(&node, woken, &file);
             true
         };
         // Whoever waits looks by itself too, if less often, and so misses nothing meanwhile.
@@ -187,7 +195,7 @@ mod tests {
         }
 
         fn found(&self) -> Option<PublishedFile> {
-            Some(self.get("x").unwrap()?.file)
+            Some(self.get("x", Instant::now()).unwrap()?.file)
         }
     }
 
@@ -196,18 +204,18 @@ mod tests {
             1
         }
 
-        fn get(&self, name: &str) -> Result<Option<Kept>, String> {
+        fn get(&self, name: &str, _: Instant) -> Result<Option<Kept>, String> {
             match self.is_gone {
                 true => Err("nobody answers".to_owned()),
                 false => Ok(lock(&self.kept).get(name).cloned()),
             }
         }
 
-        fn put(&self, file: &PublishedFile, seen: u64) -> Result<bool, String> {
+        fn put(&self, file: &PublishedFile, seen: u64, until: Instant) -> Result<bool, String> {
             if let Some(rival) = lock(&self.rivals).pop() {
                 self.set(&rival);
             }
-            let kept = self.get(&file.name)?;
+            let kept = self.get(&file.name, until)?;
             let is_seen = kept.map_or(0, |kept| kept.revision) == seen;
             if is_seen {
                 self.set(file);
@@ -252,11 +260,20 @@ mod tests {
     #[test]
     fn a_later_version_stands_and_what_it_replaced_is_told() {
         let names = InMemory::default();
-        assert_eq!(announce(&names, &file("a", 5)).unwrap(), [file("a", 5)]);
-        assert_eq!(announce(&names, &file("a", 5)).unwrap(), [file("a", 5)]);
-        let told = announce(&names, &file("b", 7)).unwrap();
+        assert_eq!(
+            announce(&names, &file("a", 5), Instant::now()).unwrap(),
+            [file("a", 5)]
+        );
+        assert_eq!(
+            announce(&names, &file("a", 5), Instant::now()).unwrap(),
+            [file("a", 5)]
+        );
+        let told = announce(&names, &file("b", 7), Instant::now()).unwrap();
         assert_eq!(told, [file("b", 7), file("a", 5)]);
-        assert_eq!(announce(&names, &file("a", 6)).unwrap(), [file("b", 7)]);
+        assert_eq!(
+            announce(&names, &file("a", 6), Instant::now()).unwrap(),
+            [file("b", 7)]
+        );
         assert_eq!(names.found(), Some(file("b", 7)));
     }
 
@@ -264,12 +281,15 @@ mod tests {
     fn what_others_put_meanwhile_is_heeded() {
         let names = InMemory::default();
         lock(&names.rivals).push(file("b", 3));
-        let told = announce(&names, &file("a", 5)).unwrap();
+        let told = announce(&names, &file("a", 5), Instant::now()).unwrap();
         assert_eq!(told, [file("a", 5), file("b", 3)]);
         lock(&names.rivals).push(file("b", 9));
-        assert_eq!(announce(&names, &file("a", 6)).unwrap(), [file("b", 9)]);
+        assert_eq!(
+            announce(&names, &file("a", 6), Instant::now()).unwrap(),
+            [file("b", 9)]
+        );
         lock(&names.rivals).extend((10..30).rev().map(|generation| file("b", generation)));
-        let refused = announce(&names, &file("z", 100)).unwrap_err();
+        let refused = announce(&names, &file("z", 100), Instant::now()).unwrap_err();
         assert_eq!(refused.kind(), ErrorKind::Unavailable);
     }
 
@@ -285,6 +305,6 @@ mod tests {
             ..InMemory::default()
         };
         assert!(!withdraw(&gone, "x", 5), "it is to be told later");
-        assert!(announce(&gone, &file("a", 1)).is_err());
+        assert!(announce(&gone, &file("a", 1), Instant::now()).is_err());
     }
 }

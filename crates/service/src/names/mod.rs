@@ -149,11 +149,6 @@ impl Names {
             "sent_bytes": self.sent_bytes.load(Ordering::Relaxed),
         })
     }
-
-    /// Wakes the clients and members that wait for a file.
-    fn wake(&self, node: &Node, woken: Vec<Waiter>, file: &PublishedFile) {
-        serve::wake(node, woken, file);
-    }
 }
 
 /// Answers a client. `is_gone` tells that it waits no more.

@@ -9,7 +9,7 @@ use forebay_transport::Outcome;
 use forebay_wire::{Ask, NameAsk, PublishedFile};
 
 use super::store::{full, inspect};
-use super::{directory, keepers, lock, search};
+use super::{directory, keepers, lock, search, serve};
 use crate::daemon::Node;
 use crate::link::Refusal;
 use crate::peers::Peers;
@@ -40,7 +40,7 @@ pub(super) fn publish(
         let file = put?;
         // Clients of this node need no keeper.
         let woken = lock(&node.names.table).wake(name);
-        node.names.wake(node, woken, &file);
+        serve::wake(node, woken, &file);
         match announce(node, &file, deadline.min(Instant::now() + PATIENCE)) {
             Ok(None) => return Ok(file),
             Ok(Some(later)) => least = later.generation,
@@ -66,7 +66,7 @@ fn announce(
         return Ok(later_than(file, &told));
     };
     if let Some(names) = &node.names.directory {
-        told.push(directory::announce(&**names, file)?);
+        told.push(directory::announce(&**names, file, until)?);
         return Ok(told_all(node, &peers, file, &told));
     }
     let (done, ends) = mpsc::channel();
@@ -129,7 +129,7 @@ fn is_full(kind: u8) -> bool {
 /// Keeps a name here. Returns what another keeper would answer.
 pub(super) fn keep(node: &Node, file: PublishedFile) -> Result<Vec<PublishedFile>, Refusal> {
     let announced = lock(&node.names.table).announce(file).ok_or_else(full)?;
-    node.names.wake(node, announced.woken, &announced.stands);
+    serve::wake(node, announced.woken, &announced.stands);
     let mut files = vec![announced.stands];
     files.extend(announced.before);
     Ok(files)

@@ -16,7 +16,8 @@ use crate::peers::Asking;
 
 /// After so long keepers are asked again, and the client is looked at.
 const ROUND: Duration = Duration::from_millis(500);
-/// A node that does not say within this time whether it still has a file is not waited for.
+/// A node that does not say within this time whether it still has a file is not waited for, nor a
+/// directory that does not say who has it.
 const OWN_WORD: Duration = Duration::from_secs(1);
 /// How long members are waited for that list names.
 const LIST: Duration = Duration::from_secs(2);
@@ -181,7 +182,7 @@ impl<'a> Search<'a> {
     /// What a directory of names has, if that is where they are kept.
     fn in_directory(&mut self) -> Option<PublishedFile> {
         let names = self.node.names.directory.as_ref()?;
-        match names.get(self.name) {
+        match names.get(self.name, self.until(OWN_WORD)) {
             Ok(kept) => {
                 self.unknown = None;
                 kept.map(|kept| kept.file)

@@ -107,6 +107,7 @@ fn send(node: &Node, writer: &LinkWriter, id: u64, part: &PublishedPart) -> io::
 }
 
 /// Tells those who waited for a file.
+/// Wakes the clients and members that wait for a file.
 pub(super) fn wake(node: &Node, woken: Vec<Waiter>, file: &PublishedFile) {
     let mut members = Vec::new();
     for waiter in woken {
