@@ -12,6 +12,9 @@
 #include <time.h>
 #include <unistd.h>
 
+/* More than the processor's caches hold. */
+#define POOL_BYTES ((size_t)64 << 20)
+
 static void must(int holds, const char *what) {
     if (!holds) {
         perror(what);
@@ -25,12 +28,19 @@ static long long now(void) {
     return time.tv_sec * 1000000000LL + time.tv_nsec;
 }
 
-static void make(int folder, char (*names)[32], int files, const char *bytes, size_t size) {
-    for (int n = 0; n < files; n++) {
+/* Bytes that files are written from, as in the suite: each has some of its own. */
+struct pool {
+    char *bytes;
+    size_t size;
+};
+
+static void make(int folder, char (*names)[32], int files, struct pool pool, size_t size) {
+    size_t at = 0;
+    for (int n = 0; n < files; n++, at = (at + size) % pool.size) {
         int flags = O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC;
         int file = openat(folder, names[n], flags, 0644);
         must(file >= 0, "open");
-        must(write(file, bytes, size) == (ssize_t)size, "write");
+        must(write(file, pool.bytes + at, size) == (ssize_t)size, "write");
         must(close(file) == 0, "close");
     }
 }
@@ -69,16 +79,19 @@ int main(int count, char **words) {
     int folder = open(words[2], O_RDONLY | O_DIRECTORY);
     must(folder >= 0, "open folder");
     char(*names)[32] = calloc(files, sizeof *names);
-    char *bytes = malloc(size), *found = malloc((size_t)files * 32);
+    char *found = malloc((size_t)files * 32);
+    struct pool pool = {.size = POOL_BYTES / size * size};
+    pool.bytes = malloc(pool.size);
     for (int n = 0; n < files; n++)
         snprintf(names[n], sizeof *names, "file_%d.dat", n);
-    memset(bytes, 7, size);
+    for (size_t at = 0; at < pool.size; at++)
+        pool.bytes[at] = at * 2654435761u >> 24;
     for (int round = 0; round < 2; round++) {
         if (words[1][0] != 'c')
-            make(folder, names, files, bytes, size);
+            make(folder, names, files, pool, size);
         long long began = now();
         if (words[1][0] == 'c')
-            make(folder, names, files, bytes, size);
+            make(folder, names, files, pool, size);
         else if (words[1][0] == 'l')
             list(folder, found, files, size);
         else

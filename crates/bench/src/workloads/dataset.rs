@@ -6,7 +6,7 @@ use std::io::{BufRead, BufReader, BufWriter, Read, Write};
 use std::path::{Component, Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use md5::Md5;
+use fast_md5::Md5;
 use rustix::fs::{OFlags, fsync};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};

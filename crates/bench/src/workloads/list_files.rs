@@ -278,7 +278,8 @@ impl Workload for ListFiles {
             };
             self.folders[number].found = found;
         }
-        at.recorder.whole(&whole.restarted(), total);
+        let whole = at.recorder.restarted(whole);
+        at.recorder.whole(&whole, total);
         let seen: u64 = self.folders.iter().map(|one| one.found.entries).sum();
         Ok(Work {
             ops: seen + self.folders.len() as u64,

@@ -201,7 +201,8 @@ impl Workload for Save {
             at.recorder.part(&mut lap, metadata);
         }
         at.barrier()?;
-        at.recorder.whole(&whole.restarted(), total);
+        let whole = at.recorder.restarted(whole);
+        at.recorder.whole(&whole, total);
         self.folder = Some(folder);
         Ok(Work {
             ops: self.files().len() as u64,
