@@ -1,6 +1,5 @@
 //! One peer, as the side that asks sees it: a link that is kept up, and the asks on it.
 
-mod body;
 mod by_fabric;
 mod bytes;
 mod pending;
@@ -20,7 +19,6 @@ use crate::link::{LinkReader, LinkWriter, split};
 use crate::patience::{Look, Patience};
 use crate::socket::connect;
 
-use body::Body;
 use by_fabric::ByFabric;
 use pending::{Buffers, Pending, Waiter};
 
@@ -272,13 +270,17 @@ impl Shared {
                     body_len,
                     checksums,
                 } => {
-                    let body = Body {
+                    let mut buffer = Buffers::take();
+                    let bytes = buffer.of_len(body_len as usize);
+                    reader.body(bytes, || self.is_alive(heard))?;
+                    heard = Instant::now();
+                    let blocks = Arrived {
                         shard,
                         first,
-                        checksums,
-                        len: body_len as usize,
+                        checksums: &checksums,
+                        bytes: Bytes::own(buffer, body_len as usize),
                     };
-                    heard = self.take_body(&mut reader, heard, id, &body)?;
+                    self.hand_out(id, blocks)?;
                 }
                 Answer::Opened { id } => self.end(id, Outcome::Done { complete: true }),
                 Answer::Published { id, files } => self.end(id, Outcome::Published(files)),
@@ -296,23 +298,6 @@ impl Shared {
                 Answer::Pong { .. } => {}
             }
         }
-    }
-
-    /// Takes the bytes of blocks and hands them out. Returns when the last of them came.
-    fn take_body(
-        &self,
-        reader: &mut LinkReader,
-        mut heard: Instant,
-        id: u64,
-        body: &Body,
-    ) -> Result<Instant, LinkError> {
-        for part in body.parts().ok_or(LinkError::Unasked)? {
-            let mut buffer = Buffers::take();
-            reader.body(buffer.of_len(part.len), || self.is_alive(heard))?;
-            heard = Instant::now();
-            self.hand_out(id, part.with(Bytes::own(buffer, part.len)))?;
-        }
-        Ok(heard)
     }
 
     /// What nobody waits for any more is nobody's.
