@@ -108,7 +108,7 @@ pub(super) fn pack(
             Source::Calls(root) => builder.append_path_with_name(root.join(member), member),
             Source::Client(client) => append(&mut builder, source, client, member),
         };
-        packed.map_err(BenchError::io("pack", member))?;
+        packed.map_err(|error| BenchError::io("pack", &source.shown(member))(error))?;
     }
     let encoder = builder.into_inner().map_err(fault())?;
     encoder.finish().map_err(fault())

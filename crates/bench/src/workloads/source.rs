@@ -48,6 +48,14 @@ impl Source {
         }
     }
 
+    /// A path below the folder, as an error names it.
+    pub(super) fn shown(&self, path: &Path) -> PathBuf {
+        match self {
+            Self::Calls(root) => root.join(path),
+            Self::Client(_) => path.to_owned(),
+        }
+    }
+
     /// The client, where there is one.
     pub(super) fn client(&self) -> Option<&Client> {
         match self {

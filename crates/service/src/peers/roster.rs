@@ -125,12 +125,14 @@ mod tests {
     use std::sync::mpsc;
     use std::time::{Duration, Instant};
 
+    use forebay_dataset::{Placement, ShardIndex};
     use forebay_transport::{Arrivals, Ended, LinkState, SocketPlan};
     use forebay_wire::Ask;
 
     use super::*;
     use crate::peers::Asking;
     use crate::settings::Transport;
+    use crate::testing::World;
 
     /// A way that says when it is given up.
     struct Told(String, mpsc::Sender<String>);
@@ -231,6 +233,28 @@ mod tests {
         assert!(roster.change(members(&["a", "b"])).unwrap());
         assert_eq!(said(), ["+a", "-c", "-d"]);
         assert_ne!(link("a"), a, "another than was there before");
+    }
+
+    #[test]
+    fn what_is_served_is_placed_before_another_list_holds() {
+        let (roster, _told) = roster();
+        let world = World::new(1 << 20);
+        roster.now().offer(&world.open);
+        let index = world.open.dataset.index();
+        let shard = ShardIndex(0);
+        let region = Region { shard, number: 0 };
+        let mut of_others = 0;
+        for number in 0..10 {
+            let other = format!("d{number}");
+            assert!(roster.change(members(&["a", "b", &other])).unwrap());
+            let now = roster.now();
+            let lens = [index.shard_len(shard).unwrap()];
+            let placement = Placement::new(index.generation(), lens, now.members()).unwrap();
+            let is_own = placement.owner(region) == Some(now.me());
+            assert_eq!(roster.owns(index.generation(), region), is_own);
+            of_others += u32::from(!is_own);
+        }
+        assert!(of_others > 0, "what was not placed would be its own");
     }
 
     #[test]
