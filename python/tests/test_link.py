@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from node import Node
+from node import Node, eventually
 from worlds import World
 
 import forebay
@@ -99,6 +99,8 @@ def test_a_stopped_daemon_costs_seconds_and_no_byte(node: Node, world: World) ->
     (pid,) = node.daemons()
     daemon = psutil.Process(pid)
     daemon.suspend()
+    # A thread of it that is woken before may still answer.
+    eventually("it stands still", lambda: daemon.status() == psutil.STATUS_STOPPED)
     try:
         world.read_by(dataset)
         # Nor does opening wait for it.
