@@ -113,6 +113,11 @@ fn bytes_are_handed_over_only_where_they_are_few_and_come_from_other_nodes() {
     let mixed = [range(other, 2 << 20, 9), range(own, 0, 9)];
     assert_eq!(client.take(mixed.to_vec()), 0, "one of them is no other's");
     assert!(mixed.iter().all(|part| client.read(part)));
+    // Of a block that is resident, and of one that comes: more parts than the system takes at once.
+    let here = (0..2000).map(|at| range(other, 2 * at, 1));
+    let apart: Vec<_> = here.chain([range(other, 3 << 20, 9)]).collect();
+    assert_eq!(client.take(apart.clone()), 0, "too many parts");
+    assert!(apart.iter().all(|part| client.read(part)));
 }
 
 #[test]

@@ -22,6 +22,8 @@ type Waiting = (Arc<Claim>, Blocks);
 /// Bytes that are held for one request, at most: a request that takes bytes asks for less, whose
 /// blocks may have as much beside it.
 const MOST: usize = 4 * MAX_HANDED as usize;
+/// Parts that they are handed over in, at most: the system takes 1,024 at one time.
+const MOST_PIECES: usize = 512;
 
 /// What came of a request and is not written yet; `None` once nothing is to be held any more.
 #[derive(Debug)]
@@ -64,8 +66,8 @@ impl Held {
         ranges: &[(ShardIndex, ByteRange)],
     ) -> Option<Handed> {
         let held = lock(&self.0).take().unwrap_or_default();
-        let pieces = pieces(&held, cache, dataset, ranges).filter(|_| !held.is_empty());
-        match pieces {
+        let pieces = (!held.is_empty()).then(|| pieces(&held, cache, dataset, ranges));
+        match pieces.flatten() {
             Some(pieces) => Some(Handed {
                 held,
                 pieces,
@@ -143,7 +145,7 @@ enum Source {
     Read(Vec<u8>),
 }
 
-/// Where the bytes of the ranges are; `None` if some are not to be had.
+/// Where the bytes of the ranges are; `None` if some are not to be had, or lie too far apart.
 fn pieces(
     held: &[Waiting],
     cache: &Cache,
@@ -152,6 +154,7 @@ fn pieces(
 ) -> Option<Vec<Piece>> {
     let size = u64::from(dataset.index().block_size().bytes());
     let mut pieces = Vec::new();
+    let mut read = 0;
     for (shard, range) in ranges {
         let mut at = range.start();
         while at < range.end() {
@@ -167,6 +170,7 @@ fn pieces(
                 None => {
                     let bytes = cache.block_bytes(dataset, *shard, block).ok()??;
                     let len = bytes.len();
+                    read += len;
                     (Source::Read(bytes), block, len)
                 }
             };
@@ -174,7 +178,7 @@ fn pieces(
             let end = range.end().min(base + len as u64);
             // A block that ends before the range does has less than the index says.
             let range = (at - base) as usize..end.checked_sub(base)? as usize;
-            if range.is_empty() {
+            if range.is_empty() || read > MOST || pieces.len() >= MOST_PIECES {
                 return None;
             }
             at = end;
