@@ -106,7 +106,6 @@ fn send(node: &Node, writer: &LinkWriter, id: u64, part: &PublishedPart) -> io::
     Ok(())
 }
 
-/// Tells those who waited for a file.
 /// Wakes the clients and members that wait for a file.
 pub(super) fn wake(node: &Node, woken: Vec<Waiter>, file: &PublishedFile) {
     let mut members = Vec::new();
