@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use forebay_dataset::Fingerprint;
 use forebay_origin::{Objects, OriginError, StoreFault, StoreUrl, Stores};
 use futures_util::TryStreamExt;
+use object_store::client::HttpErrorKind;
 use object_store::path::Path;
 use object_store::{GetOptions, GetRange, ObjectMeta, ObjectStore};
 use tokio::runtime::Runtime;
@@ -145,12 +146,15 @@ impl OpenStore {
                 found: Some(found),
                 ..Called::of(late)
             }),
-            // A store that is busy says so; the time was up while it was asked again.
+            // The time was up while it was asked again: what it said before says why.
             Err(_) => Err(Called::of(match answer {
                 Answer::Bad { status, words, .. } => StoreFault::Busy {
                     status: status.as_u16(),
                     detail: words,
                 },
+                Answer::Lost { kind, words } if kind != HttpErrorKind::Timeout => {
+                    StoreFault::Unreachable { detail: words }
+                }
                 _ => late,
             })),
         }
