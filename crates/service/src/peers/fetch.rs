@@ -11,7 +11,7 @@ use forebay_dataset::{ErrorKind, Placement, REGION_BYTES, Region};
 use forebay_transport::{Arrivals, Arrived, Ended, LinkState, Outcome};
 use forebay_wire::{Ask, BlockRun, MAX_RUNS};
 
-use super::{Asking, Held, Owners, Peer, Peers};
+use super::{Asking, Held, Owners, Peer, Peers, lock};
 use crate::origins::OriginReads;
 use crate::stage::OpenDataset;
 
@@ -377,6 +377,9 @@ impl Fetch {
             // It is asked of another, and what is held is nobody else's to ask for.
             self.held.iter().for_each(|held| held.land());
         }
+        if ended.outcome != Outcome::Lost {
+            *lock(&peer.answered) = Some(self.now());
+        }
         match ended.outcome {
             Outcome::Done { .. } if asked.is_open => {
                 self.ask_member(asked.member, asked.wants, true);
@@ -402,9 +405,22 @@ impl Fetch {
             }
             Outcome::Lost => {
                 peer.lost.fetch_add(1, Ordering::Relaxed);
-                self.ask(asked.wants);
+                let awake = asked.wants.into_iter().map(|want| self.of_awake(want));
+                let wants = awake.collect();
+                self.ask(wants);
             }
         }
+    }
+
+    /// Leaves only members that have answered of late. What took one away may have taken others, and
+    /// each that says nothing would cost its whole silence: the origin is there at once.
+    fn of_awake(&self, mut want: Want) -> Want {
+        let (of_late, now) = (self.peers.plan.silence / 2, self.now());
+        want.order.retain(|member| {
+            let peer = self.peers.peer(*member);
+            peer.is_some_and(|peer| peer.answered_within(of_late, now))
+        });
+        want
     }
 
     /// Has a member open a data set that none of its own clients has opened.

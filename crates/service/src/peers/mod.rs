@@ -89,6 +89,8 @@ struct Peer {
     number: u64,
     /// How long its answers take.
     pace: Pace,
+    /// When it answered last.
+    answered: Mutex<Option<Instant>>,
     asks: AtomicU64,
     lost: AtomicU64,
 }
@@ -99,9 +101,16 @@ impl Peer {
             way,
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             pace: Pace::default(),
+            answered: Mutex::default(),
             asks: AtomicU64::new(0),
             lost: AtomicU64::new(0),
         }
+    }
+
+    /// True if it answered something less than `time` ago.
+    fn answered_within(&self, time: Duration, now: Instant) -> bool {
+        let answered = *lock(&self.answered);
+        answered.is_some_and(|answered| now.saturating_duration_since(answered) < time)
     }
 }
 

@@ -12,6 +12,7 @@ use super::faults::{Fault, Plan, arrange};
 use super::net::{Shared, lock};
 use super::node::{BLOCK, BLOCKS, Daemon, FILES, members, spoil_block};
 use super::outcome::Outcome;
+use super::random::Random;
 use super::requests::Op;
 use crate::clock::Clock;
 
@@ -49,12 +50,17 @@ pub(super) struct Cluster {
 }
 
 impl Cluster {
+    /// With what the seed has in store.
     pub(super) fn new(seed: u64, shows: bool) -> Self {
+        Self::with(seed, shows, Plan::draw)
+    }
+
+    pub(super) fn with(seed: u64, shows: bool, plan: impl Fn(&mut Random) -> Plan) -> Self {
         let start = Instant::now();
         let clock = Clock::simulated(start);
         let net = super::net::Net::new(clock.clone(), seed);
         let mut locked = lock(&net);
-        let plan = Plan::draw(&mut locked.random);
+        let plan = plan(&mut locked.random);
         let node = |node: usize| {
             let mut members: Vec<usize> = (0..plan.nodes).collect();
             if plan.stale == Some(node) {
@@ -105,15 +111,36 @@ impl Cluster {
     pub(super) fn play(mut self) -> Outcome {
         (0..self.nodes.len()).for_each(|node| self.start(node));
         while self.to_come > 0 || self.nodes.iter().any(|node| !node.ops.is_empty()) {
-            let next = lock(&self.net).next();
-            let (at, event) = next.expect("somebody waits, and nothing is to come");
-            self.clock.set(at.max(self.clock.now()));
-            self.outcome.events += 1;
-            assert!(self.outcome.events < MOST_EVENTS, "it goes on for ever");
-            self.happen(event);
-            (0..self.nodes.len()).for_each(|node| self.drive(node));
+            self.step();
         }
         self.end()
+    }
+
+    fn step(&mut self) {
+        let next = lock(&self.net).next();
+        let (at, event) = next.expect("somebody waits, and nothing is to come");
+        self.clock.set(at.max(self.clock.now()));
+        self.outcome.events += 1;
+        assert!(self.outcome.events < MOST_EVENTS, "it goes on for ever");
+        self.happen(event);
+        (0..self.nodes.len()).for_each(|node| self.drive(node));
+    }
+
+    /// Cuts a node off from all others while their links are up and have nothing to do, and has its
+    /// clients read. How long the one that waits longest waits for members.
+    pub(super) fn cut_off(mut self) -> Duration {
+        (0..self.nodes.len()).for_each(|node| self.start(node));
+        let linked = self.clock.now() + Duration::from_secs(1);
+        while self.clock.now() < linked && lock(&self.net).is_busy() {
+            self.step();
+        }
+        self.fault(Fault::Isolate(0));
+        (0..20).for_each(|_| self.begin(0));
+        while !self.nodes[0].ops.is_empty() {
+            self.step();
+        }
+        assert!(lock(&self.net).given_up > 0, "somebody was asked");
+        self.outcome.longest_asked
     }
 
     pub(super) fn note(&mut self, what: &str) {
@@ -235,6 +262,10 @@ impl Cluster {
         }
     }
 
+    fn others(&self, node: usize) -> impl Iterator<Item = usize> {
+        (0..self.plan.nodes).filter(move |other| *other != node)
+    }
+
     fn there(&self) -> Vec<usize> {
         let there = |each: &usize| self.nodes[*each].daemon.is_some();
         (0..self.plan.nodes).filter(there).collect()
@@ -262,6 +293,14 @@ impl Cluster {
             Fault::Thaw(node) => self.thaw(node),
             Fault::Cut(a, b) => lock(&self.net).cut(a, b),
             Fault::Heal(a, b) => lock(&self.net).heal(a, b),
+            Fault::Isolate(node) => {
+                let mut net = lock(&self.net);
+                self.others(node).for_each(|other| net.cut(node, other));
+            }
+            Fault::Join(node) => {
+                let mut net = lock(&self.net);
+                self.others(node).for_each(|other| net.heal(node, other));
+            }
             Fault::OriginFails(node) => self.origin_fails(node, true),
             Fault::OriginIsBack(node) => self.origin_fails(node, false),
             Fault::Jump(time) => {

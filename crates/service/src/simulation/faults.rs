@@ -23,6 +23,10 @@ pub(super) enum Fault {
     Cut(usize, usize),
     /// Packets go again.
     Heal(usize, usize),
+    /// No packet goes between one and all others.
+    Isolate(usize),
+    /// Packets go again between them.
+    Join(usize),
     /// The origin fails for one node.
     OriginFails(usize),
     /// It is back.
@@ -81,12 +85,13 @@ pub(super) fn arrange(net: &mut Net, plan: &Plan) {
         let node = net.random.below(nodes) as usize;
         let other = (node + 1 + net.random.below(nodes - 1) as usize) % plan.nodes;
         let spoilt = net.random.one_in(2);
-        let (begins, ends) = match net.random.below(7) {
+        let (begins, ends) = match net.random.below(8) {
             0 | 1 => (Fault::Crash(node), Fault::Restart(node, spoilt)),
             2 => (Fault::Leave(node), Fault::Restart(node, false)),
             3 => (Fault::Freeze(node), Fault::Thaw(node)),
             4 => (Fault::Cut(node, other), Fault::Heal(node, other)),
-            5 => (Fault::OriginFails(node), Fault::OriginIsBack(node)),
+            5 => (Fault::Isolate(node), Fault::Join(node)),
+            6 => (Fault::OriginFails(node), Fault::OriginIsBack(node)),
             _ => {
                 let jump = Duration::from_millis(net.random.within(100, 100_000));
                 (Fault::Jump(jump), Fault::Heal(node, other))

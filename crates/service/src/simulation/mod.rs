@@ -20,6 +20,7 @@ mod requests;
 mod way;
 
 use cluster::Cluster;
+use faults::Plan;
 use outcome::Outcome;
 
 /// Seeds that every run of the tests plays; `make soak` plays more.
@@ -78,6 +79,24 @@ fn whatever_fails_bytes_are_exact_and_every_wait_ends_for_many_seeds() {
         end.parse().expect("the end of the seeds is a number")
     });
     play_all(SEEDS..end);
+}
+
+#[test]
+fn a_node_that_is_cut_off_waits_for_one_silent_member_and_not_for_each() {
+    for seed in 0..40 {
+        let plan = |_: &mut random::Random| Plan {
+            nodes: 6,
+            stale: None,
+            follows: false,
+            slow: None,
+            knows_pace: false,
+            requests: 0,
+            faults: 0,
+        };
+        let waited = Cluster::with(seed, false, plan).cut_off();
+        let most = net::SILENCE + net::SILENCE / 2;
+        assert!(waited < most, "seed {seed} waits for {waited:?}");
+    }
 }
 
 #[test]

@@ -91,6 +91,10 @@ impl Net {
         Some((at, event))
     }
 
+    pub(super) fn is_busy(&self) -> bool {
+        !self.queue.is_empty()
+    }
+
     /// Time on the wire.
     fn latency(&mut self) -> Duration {
         Duration::from_micros(self.random.within(50, 2000))

@@ -1,5 +1,7 @@
 //! What came of it.
 
+use std::time::Duration;
+
 /// What a seed came to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Outcome {
@@ -14,6 +16,8 @@ pub(super) struct Outcome {
     /// How often a node went over to another list of members.
     pub(super) changes: u64,
     pub(super) failed_requests: u64,
+    /// The longest that a request was with members, before the origin was read.
+    pub(super) longest_asked: Duration,
     pub(super) events: u64,
     /// Of all that happened and when.
     pub(super) trace: u64,
@@ -30,6 +34,7 @@ impl Outcome {
         self.corrupt += other.corrupt;
         self.refused_links += other.refused_links;
         self.changes += other.changes;
+        self.longest_asked = self.longest_asked.max(other.longest_asked);
         self.failed_requests += other.failed_requests;
         self.events += other.events;
     }

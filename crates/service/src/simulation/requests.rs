@@ -156,8 +156,11 @@ impl Cluster {
         let Some(op) = each.ops.get_mut(&number) else {
             return;
         };
-        let came = op.fetch.take().map_or(0, |fetch| fetch.came().bytes);
-        self.outcome.from_members += came / BLOCK;
+        if let Some(fetch) = op.fetch.take() {
+            let came = fetch.came();
+            self.outcome.from_members += came.bytes / BLOCK;
+            self.outcome.longest_asked = self.outcome.longest_asked.max(came.took);
+        }
         let mut net = lock(&self.net);
         let time = origin_time(&mut net);
         net.after(
