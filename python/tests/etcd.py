@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import signal
 import socket
 import subprocess
 import urllib.request
@@ -49,6 +50,16 @@ class Etcd:
             self.process.terminate()
             self.process.wait(60)
             self.process = None
+
+    @contextmanager
+    def silent(self) -> Iterator[None]:
+        """It accepts connections and says nothing."""
+        assert self.process is not None
+        self.process.send_signal(signal.SIGSTOP)
+        try:
+            yield
+        finally:
+            self.process.send_signal(signal.SIGCONT)
 
     def put(self, key: bytes, value: bytes) -> None:
         self._ask("put", key=key, value=value)

@@ -272,6 +272,31 @@ def test_an_etcd_that_is_gone_is_told_and_taken_back(tmp_path: Path) -> None:
 
 @etcd.needed
 @pytest.mark.usefixtures("secret")
+def test_an_etcd_that_says_nothing_holds_up_nobody_past_the_deadline(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(b"there")
+    with etcd.running(tmp_path / "etcd") as place, named(tmp_path, place) as job:
+        a, b = (job.node(name).cache for name in "ab")
+        forebay.publish("kept", tmp_path / "file", cache=a)
+        with place.silent():
+            with pytest.raises(forebay.UnavailableError, match="etcd"):
+                forebay.publish("more", tmp_path / "file", cache=a)
+            with pytest.raises(forebay.UnavailableError, match="etcd"):
+                forebay.consume("kept", timeout=0.5, cache=b)
+            # The etcd is told in the background, once it hears.
+            forebay.unpublish("kept", cache=a)
+            with pytest.raises(forebay.UnavailableError, match="etcd"):
+                forebay.consume("kept", timeout=0.5, cache=a)
+        eventually(
+            "the etcd has heard",
+            lambda: not any(key.endswith(b"/kept") for key in place.keys()),
+        )
+        forebay.publish("more", tmp_path / "file", cache=a)
+        with forebay.consume("more", timeout=30, cache=b) as found:
+            assert found.read_at(0, 9) == b"there"
+
+
+@etcd.needed
+@pytest.mark.usefixtures("secret")
 def test_wrong_places_for_names_are_refused_in_words(tmp_path: Path) -> None:
     cache = tmp_path / "cache"
     alone = command("serve", "--cache", cache, "--names", "etcd://127.0.0.1:1/x")

@@ -94,8 +94,8 @@ impl NameDirectory for InEtcd {
         }
     }
 
-    fn remove(&self, name: &str, seen: u64) -> Result<bool, String> {
-        self.0.remove(name, seen).map_err(said)
+    fn remove(&self, name: &str, seen: u64, until: Instant) -> Result<bool, String> {
+        self.0.remove(name, seen, left(until)).map_err(said)
     }
 
     fn list(&self, after: &str, most: usize) -> Result<Vec<PublishedFile>, String> {

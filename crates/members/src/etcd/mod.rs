@@ -129,9 +129,9 @@ impl Etcd {
     }
 
     /// Removes a key that was last put in revision `seen`. False if that is no longer so.
-    fn remove(&self, key: &str, seen: u64) -> Result<bool, MeetingError> {
+    fn remove(&self, key: &str, seen: u64, limit: Duration) -> Result<bool, MeetingError> {
         let delete = json!({ "key": STANDARD.encode(key) });
-        self.unless_changed(key, seen, &json!({ "requestDeleteRange": delete }), ANSWER)
+        self.unless_changed(key, seen, &json!({ "requestDeleteRange": delete }), limit)
     }
 
     fn unless_changed(

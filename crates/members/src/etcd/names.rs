@@ -84,12 +84,13 @@ impl EtcdNames {
         (self.etcd).swap(&self.key(name), value, &lease, seen, limit)
     }
 
-    /// Removes a name whose entry is that of revision `seen`. False if another came meanwhile.
+    /// Removes a name whose entry is that of revision `seen`, within `limit`. False if another came
+    /// meanwhile.
     ///
     /// # Errors
     /// [`MeetingError::Etcd`].
-    pub fn remove(&self, name: &str, seen: u64) -> Result<bool, MeetingError> {
-        self.etcd.remove(&self.key(name), seen)
+    pub fn remove(&self, name: &str, seen: u64, limit: Duration) -> Result<bool, MeetingError> {
+        self.etcd.remove(&self.key(name), seen, limit)
     }
 
     /// The entries after a name, in order, at most so many.

@@ -55,8 +55,8 @@ pub trait NameDirectory: Send + Sync {
     /// Removes the entry of revision `seen`. False if it is another by now.
     ///
     /// # Errors
-    /// Where it may not have been removed.
-    fn remove(&self, name: &str, seen: u64) -> Result<bool, String>;
+    /// Where it may not have been removed by `until`.
+    fn remove(&self, name: &str, seen: u64, until: Instant) -> Result<bool, String>;
 
     /// The files whose names come after one, in order, at most so many.
     ///
@@ -106,11 +106,16 @@ pub(super) fn announce(
     Err(failed(&message))
 }
 
-/// Removes a version of a name. False if it could not be; nothing there is as good.
-pub(super) fn withdraw(directory: &dyn NameDirectory, name: &str, generation: u64) -> bool {
-    match directory.get(name, Instant::now() + PATIENCE) {
+/// Removes a version of a name. False if it could not be by `until`; nothing there is as good.
+pub(super) fn withdraw(
+    directory: &dyn NameDirectory,
+    name: &str,
+    generation: u64,
+    until: Instant,
+) -> bool {
+    match directory.get(name, until) {
         Ok(Some(kept)) if kept.file.generation == generation => {
-            directory.remove(name, kept.revision).is_ok()
+            directory.remove(name, kept.revision, until).is_ok()
         }
         Ok(_) => true,
         Err(_) => false,
@@ -127,7 +132,8 @@ pub(super) fn list(directory: &dyn NameDirectory, after: &str) -> Vec<PublishedF
 pub(super) fn tell(node: &Node, directory: &dyn NameDirectory) {
     let mut untold = std::mem::take(&mut *lock(&node.names.untold));
     while let Some((keeper, name, generation)) = untold.pop() {
-        if !withdraw(directory, &name, generation) {
+        let until = Instant::now() + PATIENCE;
+        if node.is_stopping() || !withdraw(directory, &name, generation, until) {
             untold.push((keeper, name, generation));
             return lock(&node.names.untold).extend(untold);
         }
@@ -223,7 +229,7 @@ mod tests {
             Ok(is_seen)
         }
 
-        fn remove(&self, name: &str, seen: u64) -> Result<bool, String> {
+        fn remove(&self, name: &str, seen: u64, _: Instant) -> Result<bool, String> {
             let mut kept = lock(&self.kept);
             let is_seen = kept.get(name).is_some_and(|kept| kept.revision == seen);
             if is_seen {
@@ -297,14 +303,15 @@ mod tests {
     fn only_the_version_that_is_meant_is_withdrawn() {
         let names = InMemory::default();
         names.set(&file("a", 5));
-        assert!(withdraw(&names, "x", 4) && names.found().is_some());
-        assert!(withdraw(&names, "x", 5) && names.found().is_none());
-        assert!(withdraw(&names, "x", 5), "nothing there is as good");
+        let withdraw = |names, generation| withdraw(names, "x", generation, Instant::now());
+        assert!(withdraw(&names, 4) && names.found().is_some());
+        assert!(withdraw(&names, 5) && names.found().is_none());
+        assert!(withdraw(&names, 5), "nothing there is as good");
         let gone = InMemory {
             is_gone: true,
             ..InMemory::default()
         };
-        assert!(!withdraw(&gone, "x", 5), "it is to be told later");
+        assert!(!withdraw(&gone, 5), "it is to be told later");
         assert!(announce(&gone, &file("a", 1), Instant::now()).is_err());
     }
 }

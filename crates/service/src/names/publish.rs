@@ -177,12 +177,13 @@ pub(super) fn unpublish(
     is_gone: &dyn Fn() -> bool,
 ) -> Result<(), Refusal> {
     let held = lock(&node.names.store).held(name);
+    let until = deadline.min(Instant::now() + PATIENCE);
     if let Some(held) = held {
         let_go(node, name, held.file.generation);
+        clear_directory(node, name, held.file.generation, until);
         return Ok(());
     }
-    let now = Instant::now();
-    let found = search::find(node, name, deadline.min(now + PATIENCE), is_gone)?;
+    let found = search::find(node, name, until, is_gone)?;
     let Some(file) = found else {
         let message = format!("`{name}` is not published");
         return Err(Refusal::new(ErrorKind::NotFound, message));
@@ -207,9 +208,18 @@ pub(super) fn unpublish(
     match ends.recv_timeout(left).map(|ended| ended.outcome) {
         Ok(Outcome::Done { .. }) => {
             withdraw(node, &peers, name, file.generation);
+            clear_directory(node, name, file.generation, until);
             Ok(())
         }
         _ => Err(gone()),
+    }
+}
+
+/// Has a directory of names be rid of a version before whoever asked for that goes on. One that
+/// says nothing by `until` is told in the background, as of all withdrawals.
+fn clear_directory(node: &Node, name: &str, generation: u64, until: Instant) {
+    if let Some(names) = &node.names.directory {
+        directory::withdraw(&**names, name, generation, until);
     }
 }
 
@@ -226,13 +236,11 @@ pub(super) fn let_go(node: &Node, name: &str, generation: u64) -> bool {
     was_held
 }
 
-/// Tells the keepers of a name that a version is no more; those that cannot be told now, later.
+/// Tells the keepers of a name that a version is no more; those that cannot be told now, and a
+/// directory, later. Waits for nobody.
 pub(super) fn withdraw(node: &Node, peers: &Peers, name: &str, generation: u64) {
-    if let Some(names) = &node.names.directory {
-        if !directory::withdraw(&**names, name, generation) {
-            note_untold(node, "", name, generation);
-        }
-        return;
+    if node.names.directory.is_some() {
+        return note_untold(node, "", name, generation);
     }
     // Nobody waits for the end: what a keeper does not hear, the file's own node says.
     let (done, _) = mpsc::channel();

@@ -28,14 +28,6 @@ pub(crate) fn answer(
             Ok(files) => writer.send(&Answer::Published { id, files }.encode()),
             Err(refusal) => writer.send(&refusal.into_answer(id).encode()),
         },
-        NameAsk::Withdraw { name, generation } if node.names.directory.is_some() => {
-            let (holder, answering) = (node.clone(), writer.clone());
-            // The directory may take its time, and the link is to go on.
-            answer_later(node, writer, id, move || {
-                let complete = publish::let_go(&holder, &name, generation);
-                answering.send(&Answer::Ended { id, complete }.encode())
-            })
-        }
         NameAsk::Withdraw { name, generation } => {
             let was_held = publish::let_go(node, &name, generation);
             let complete = lock(&node.names.table).withdraw(&name, generation) || was_held;
