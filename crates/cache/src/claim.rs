@@ -5,7 +5,7 @@ use std::ops::{Deref, Range};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use forebay_dataset::{IndexError, ShardIndex};
-use forebay_residency::{SummedBlocks, block_checksum, now_ticks};
+use forebay_residency::{SummedBlocks, now_ticks};
 
 use crate::budget::Reservation;
 use crate::cache::{Cache, CachedDataset};
@@ -125,33 +125,6 @@ impl Cache {
             len: piece.len,
             checksums,
         }))
-    }
-
-    /// The valid bytes of a block, if it is resident and they have its checksum.
-    ///
-    /// # Errors
-    /// [`IndexError`] if there is no such block.
-    pub fn block_bytes(
-        &self,
-        dataset: &CachedDataset,
-        shard: ShardIndex,
-        block: u64,
-    ) -> Result<Option<Vec<u8>>, IndexError> {
-        let Some(shard) = dataset.slot(shard)?.get() else {
-            return Ok(None);
-        };
-        let blocks = block..block.saturating_add(1);
-        shard.check_inside(&blocks)?;
-        let piece = shard.pieces(&blocks)?.into_iter().next();
-        let Some(piece) = piece.filter(|_| shard.map.is_resident(block)) else {
-            return Ok(None);
-        };
-        let mut bytes = vec![0; piece.len as usize];
-        let start = block * u64::from(shard.map.block_size().bytes());
-        let read = shard.file.read_at(start, &mut bytes).is_ok();
-        // It may have been evicted meanwhile.
-        let is_sound = read && block_checksum(&bytes) == shard.map.checksum(block);
-        Ok(is_sound.then_some(bytes))
     }
 }
 

@@ -6,7 +6,9 @@
 
 use std::cell::RefCell;
 use std::collections::HashMap;
-use std::io::{self, Read, Write};
+use std::fs::File;
+use std::io::{self, IoSliceMut, Read, Write};
+use std::mem::MaybeUninit;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -14,9 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay_dataset::ErrorKind;
-use forebay_residency::{NodePaths, fork_generation};
-use forebay_wire::{MAX_RANGES, Reply, Request, StageRange, read_frame};
-use rustix::net::RecvFlags;
+use forebay_residency::{NodePaths, TakenMemory, fork_generation};
+use forebay_wire::{HandedRange, MAX_RANGES, Reply, Request, StageRange, read_frame};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 
 use crate::error::ClientError;
 pub use crate::node::DaemonCommand;
@@ -42,6 +44,14 @@ struct Link {
     timeout: Timeout,
     /// Index file, root and generation → number on this connection.
     opened: HashMap<(PathBuf, Option<PathBuf>, u128), u32>,
+    /// In which the daemon hands bytes over; `None` before it was asked for some.
+    memory: Option<Memory>,
+}
+
+enum Memory {
+    Shared(TakenMemory),
+    /// The daemon has none to give: what it stages is read from the block files.
+    Refused,
 }
 
 /// Asked when a signal ends a wait; true means that the wait is to be given up.
@@ -80,6 +90,8 @@ struct Interruptible<'a> {
     end: Instant,
     /// Whose daemon it is.
     paths: &'a NodePaths,
+    /// A descriptor that came along.
+    file: Option<File>,
 }
 
 /// The socket's timeouts in whole seconds, rounded up, so that most requests need not set them.
@@ -107,7 +119,7 @@ impl Read for Interruptible<'_> {
                 return Err(io::ErrorKind::TimedOut.into());
             }
             self.timeout.set(self.stream, left)?;
-            match self.stream.read(out) {
+            match receive(self.stream, out, &mut self.file) {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => check_signals()?,
                 // The clock decides, above; but a daemon that is stopped would use all of it up.
                 Err(error) if is_timeout(&error) => {
@@ -120,6 +132,20 @@ impl Read for Interruptible<'_> {
             }
         }
     }
+}
+
+/// Reads what is there, and takes a descriptor that comes with it.
+fn receive(stream: &UnixStream, out: &mut [u8], file: &mut Option<File>) -> io::Result<usize> {
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut with = RecvAncillaryBuffer::new(&mut space);
+    let mut out = [IoSliceMut::new(out)];
+    let received = recvmsg(stream, &mut out, &mut with, RecvFlags::CMSG_CLOEXEC)?;
+    for message in with.drain() {
+        if let RecvAncillaryMessage::ScmRights(files) = message {
+            *file = files.map(File::from).next();
+        }
+    }
+    Ok(received.bytes)
 }
 
 thread_local! {
@@ -141,16 +167,16 @@ impl Link {
         request: &Request,
         deadline: Instant,
     ) -> io::Result<Reply> {
-        self.call_for_bytes(paths, request, deadline, &mut |_, _| Err(unasked()))
+        self.call_for(paths, request, deadline, &mut None)
     }
 
-    /// Calls, and lets `take` read the bytes that follow the reply, of which it is told how many.
-    fn call_for_bytes(
+    /// Calls; a descriptor that comes with the reply is put into `file`.
+    fn call_for(
         &mut self,
         paths: &NodePaths,
         request: &Request,
         deadline: Instant,
-        take: &mut Take<'_>,
+        file: &mut Option<File>,
     ) -> io::Result<Reply> {
         // A little longer than the daemon waits, so that its own words arrive.
         let left = deadline.saturating_duration_since(Instant::now()) + Duration::from_millis(200);
@@ -161,15 +187,30 @@ impl Link {
             timeout: &mut self.timeout,
             end: Instant::now() + left,
             paths,
+            file: None,
         };
         let kind = read_frame(&mut reply, &mut self.payload)?
             .ok_or(io::Error::from(io::ErrorKind::UnexpectedEof))?;
-        let answer = Reply::decode(kind, &self.payload).map_err(io::Error::other)?;
-        match answer {
-            Reply::Staged { body_len, .. } if body_len > 0 => take(&mut reply, body_len)?,
-            _ => {}
+        *file = reply.file.take();
+        Reply::decode(kind, &self.payload).map_err(io::Error::other)
+    }
+
+    /// The memory in which the daemon hands bytes over, if it does.
+    fn memory(&mut self, paths: &NodePaths, deadline: Instant) -> io::Result<Option<&TakenMemory>> {
+        if self.memory.is_none() {
+            let mut file = None;
+            let reply = self.call_for(paths, &Request::Memory, deadline, &mut file)?;
+            self.memory = Some(match (reply, file) {
+                (Reply::Memory { len }, Some(file)) => {
+                    Memory::Shared(TakenMemory::map(&file, len)?)
+                }
+                _ => Memory::Refused,
+            });
         }
-        Ok(answer)
+        Ok(match &self.memory {
+            Some(Memory::Shared(memory)) => Some(memory),
+            _ => None,
+        })
     }
 
     fn dataset(
@@ -285,6 +326,7 @@ fn connect(paths: &NodePaths, command: &DaemonCommand, deadline: Instant) -> io:
         payload: Vec::new(),
         timeout: Timeout::default(),
         opened: HashMap::new(),
+        memory: None,
     })
 }
 
@@ -295,17 +337,8 @@ pub(crate) fn open(target: &Target, deadline: Instant) -> io::Result<Result<(), 
     })
 }
 
-/// Reads the bytes of what was asked for, of which there are so many, from a daemon that hands them
-/// over.
-pub(crate) type Take<'a> = dyn FnMut(&mut dyn Read, u32) -> io::Result<()> + 'a;
-
-/// The daemon sends bytes that nobody asked for.
-fn unasked() -> io::Error {
-    io::Error::new(
-        io::ErrorKind::InvalidData,
-        "the daemon sent bytes that were not asked for",
-    )
-}
+/// Takes the bytes of what was asked for from where they lie in the memory.
+pub(crate) type Take<'a> = dyn FnMut(&TakenMemory, &[HandedRange]) -> io::Result<()> + 'a;
 
 /// Asks for ranges; true if all of them were admitted. `take` gets their bytes instead where the
 /// daemon has them in memory, if the ranges fit one request. Counts what came from other nodes.
@@ -323,6 +356,7 @@ pub(crate) fn stage(
                 Ok(dataset) => dataset,
                 Err(error) => return Ok(Err(error)),
             };
+            let takes_bytes = take.is_some() && link.memory(&target.paths, deadline)?.is_some();
             let left = deadline
                 .saturating_duration_since(Instant::now())
                 .as_millis();
@@ -330,20 +364,22 @@ pub(crate) fn stage(
             let request = Request::Stage {
                 dataset,
                 deadline_ms,
-                takes_bytes: take.is_some(),
+                takes_bytes,
                 ranges: part.to_vec(),
             };
-            let reply = match &mut take {
-                Some(take) => link.call_for_bytes(&target.paths, &request, deadline, take)?,
-                None => link.call(&target.paths, &request, deadline)?,
-            };
+            let reply = link.call(&target.paths, &request, deadline)?;
             Ok(match reply {
                 Reply::Staged {
                     complete,
                     peer_bytes,
-                    ..
+                    handed,
                 } => {
                     crate::answers::from_peers(peer_bytes);
+                    if let (Some(take), Some(Memory::Shared(memory))) = (&mut take, &link.memory)
+                        && !handed.is_empty()
+                    {
+                        take(memory, &handed)?;
+                    }
                     Ok(complete)
                 }
                 reply => Err(refused(reply)),

@@ -2,13 +2,14 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::io::{self, Read};
+use std::io;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use forebay_dataset::decode::Scratch;
 use forebay_dataset::{ByteRange, ErrorKind, IndexError, RangeError, ShardIndex};
-use forebay_residency::{Counter, ReadOutcome};
-use forebay_wire::{MAX_HANDED, StageRange};
+use forebay_residency::{Counter, ReadOutcome, TakenMemory};
+use forebay_wire::{HandedRange, MAX_HANDED, StageRange};
 
 use crate::answers::{Served, Timed};
 use crate::dataset::Dataset;
@@ -127,17 +128,23 @@ impl Dataset {
         out: &mut [u8],
         deadline: Instant,
     ) -> Result<Answer, ClientError> {
-        let ranges: Vec<_> = parts
-            .iter()
-            .map(|part| stage_range(part.shard, part.range))
-            .collect();
-        let mut is_handed = false;
-        let mut take = |from: &mut dyn Read, len: u32| {
-            let filled = fill(parts, from, len, out);
-            is_handed = filled.is_ok();
-            filled
+        let places = match are_plain(parts) {
+            true => self.absent_places(parts, out)?,
+            false => Vec::new(),
         };
-        let take: Option<&mut link::Take<'_>> = are_plain(parts).then_some(&mut take);
+        let ranges: Vec<_> = match places.is_empty() {
+            true => (parts.iter())
+                .map(|part| stage_range(part.shard, part.range))
+                .collect(),
+            false => places.iter().map(|(range, _)| *range).collect(),
+        };
+        let mut is_handed = false;
+        let mut take = |memory: &TakenMemory, from: &[HandedRange]| {
+            fill(&places, memory, from, out)?;
+            is_handed = true;
+            Ok(())
+        };
+        let take: Option<&mut link::Take<'_>> = (!places.is_empty()).then_some(&mut take);
         let complete = self.ask_for(&ranges, deadline, take)?;
         if is_handed && complete {
             let parts = parts.iter();
@@ -355,6 +362,30 @@ impl Dataset {
         }
     }
 
+    /// What is absent of plain parts, and its places in the output; what is resident is read.
+    fn absent_places(
+        &self,
+        parts: &[Part],
+        out: &mut [u8],
+    ) -> Result<Vec<(StageRange, Range<usize>)>, ClientError> {
+        let mut absent = Vec::new();
+        for part in parts {
+            let Target::Output(output) = &part.target else {
+                continue;
+            };
+            let mut at = output.start;
+            for (run, is_resident) in self.runs(part)? {
+                let place = at..at + run.len() as usize;
+                at = place.end;
+                // It may have been evicted meanwhile.
+                if !is_resident || !self.read_local(part.shard, run, &mut out[place.clone()])? {
+                    absent.push((stage_range(part.shard, run), place));
+                }
+            }
+        }
+        Ok(absent)
+    }
+
     /// Puts names in place of numbers.
     pub(crate) fn name(&self, error: ClientError) -> ClientError {
         let ClientError::Decode {
@@ -406,18 +437,32 @@ fn are_plain(parts: &[Part]) -> bool {
     total <= MAX_HANDED.into() && parts.iter().all(is_plain)
 }
 
-/// Fills the output of the parts, whose bytes come one after the other.
-fn fill(parts: &[Part], from: &mut dyn Read, len: u32, out: &mut [u8]) -> io::Result<()> {
-    let lens = parts.iter().map(|part| part.range.len());
-    if lens.sum::<u64>() != u64::from(len) {
-        return Err(io::ErrorKind::InvalidData.into());
-    }
-    for part in parts {
-        if let Target::Output(output) = &part.target {
-            from.read_exact(&mut out[output.clone()])?;
+/// Fills these places of the output from the memory, where their bytes lie one after the other.
+fn fill(
+    places: &[(StageRange, Range<usize>)],
+    memory: &TakenMemory,
+    from: &[HandedRange],
+    out: &mut [u8],
+) -> io::Result<()> {
+    let mut from = from.iter().copied();
+    let mut here = HandedRange { start: 0, len: 0 };
+    for (_, place) in places {
+        let mut left = &mut out[place.clone()];
+        while !left.is_empty() {
+            if here.len == 0 {
+                here = from.next().ok_or(io::ErrorKind::InvalidData)?;
+            }
+            let len = left.len().min(here.len as usize);
+            let (into, rest) = left.split_at_mut(len);
+            memory.copy(here.start.into(), into)?;
+            left = rest;
+            (here.start, here.len) = (here.start + len as u32, here.len - len as u32);
         }
     }
-    Ok(())
+    match here.len == 0 && from.next().is_none() {
+        true => Ok(()),
+        false => Err(io::ErrorKind::InvalidData.into()),
+    }
 }
 
 fn byte_range(start: u64, end: u64) -> Result<ByteRange, ClientError> {

@@ -2,7 +2,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 use std::fs::File;
-use std::io::Write;
+use std::io::{self, IoSlice, Write};
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, channel};
@@ -12,13 +14,15 @@ use forebay_client::{ClientError, Dataset, FileRange, OpenOptions, status};
 use forebay_dataset::index::{FieldExtent, FieldSpec, IndexBuilder, Storage};
 use forebay_dataset::{BlockSize, ErrorKind, SegmentIndex};
 use forebay_origin::fingerprint_of;
-use forebay_residency::NodePaths;
-use forebay_wire::{Reply, Request, read_frame};
+use forebay_residency::{HandedMemory, NodePaths};
+use forebay_wire::{HandedRange, Reply, Request, read_frame};
+use rustix::net::{SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 const SAMPLES: u64 = 5;
 const FIELD: u64 = 100;
 /// Every byte that the daemon of these tests hands over.
 const HANDED: u8 = 7;
+const MEMORY: u64 = 8192;
 
 /// Samples of two fields that lie side by side in one file, and a cache folder.
 struct World {
@@ -110,20 +114,55 @@ fn serve(cache: &Path, answer: Answer) -> Receiver<Request> {
 }
 
 fn talk(mut stream: UnixStream, answer: Answer, tell: impl Fn(Request)) {
+    let memory = HandedMemory::new(MEMORY).unwrap();
+    memory.take(MEMORY as usize).unwrap().fill(HANDED);
     let mut payload = Vec::new();
     while let Ok(Some(kind)) = read_frame(&mut stream, &mut payload) {
         let request = Request::decode(kind, &payload).unwrap();
         let reply = answer(&request);
         tell(request);
         let Some(reply) = reply else { return };
-        let mut said = reply.encode();
-        if let Reply::Staged { body_len, .. } = reply {
-            said.resize(said.len() + body_len as usize, HANDED);
-        }
-        if stream.write_all(&said).is_err() {
+        let said = reply.encode();
+        let sent = match reply {
+            Reply::Memory { .. } => send_with(&stream, &said, memory.file()),
+            _ => stream.write_all(&said),
+        };
+        if sent.is_err() {
             return;
         }
     }
+}
+
+fn send_with(stream: &UnixStream, frame: &[u8], file: &File) -> io::Result<()> {
+    let files = [file.as_fd()];
+    let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut with = SendAncillaryBuffer::new(&mut space);
+    with.push(SendAncillaryMessage::ScmRights(&files));
+    let sent = sendmsg(
+        stream,
+        &[IoSlice::new(frame)],
+        &mut with,
+        SendFlags::NOSIGNAL,
+    )?;
+    assert_eq!(sent, frame.len());
+    Ok(())
+}
+
+fn memory() -> Option<Reply> {
+    Some(Reply::Memory { len: MEMORY })
+}
+
+/// All is staged, and these parts of the memory are handed over.
+fn handed(parts: &[(u32, u32)]) -> Option<Reply> {
+    let range = |(start, len): &(u32, u32)| HandedRange {
+        start: *start,
+        len: *len,
+    };
+    Some(Reply::Staged {
+        complete: true,
+        peer_bytes: 0,
+        handed: parts.iter().map(range).collect(),
+    })
 }
 
 const LONG: Duration = Duration::from_secs(60);
@@ -147,7 +186,7 @@ fn a_batch_asks_once_for_all_that_is_absent() {
         _ => Some(Reply::Staged {
             complete: false,
             peer_bytes: 0,
-            body_len: 0,
+            handed: Vec::new(),
         }),
     });
     let (dataset, warning) = world.open(LONG);
@@ -160,7 +199,12 @@ fn a_batch_asks_once_for_all_that_is_absent() {
         assert_eq!(&out[base..][..FIELD as usize], wanted);
     }
     let told: Vec<_> = requests.try_iter().collect();
-    let [Request::Open { .. }, Request::Stage { ranges, .. }] = told.as_slice() else {
+    let [
+        Request::Open { .. },
+        Request::Memory,
+        Request::Stage { ranges, .. },
+    ] = told.as_slice()
+    else {
         panic!("{told:?}");
     };
     assert_eq!(ranges.len(), 6, "every range of the batch in one request");
@@ -171,20 +215,21 @@ fn bytes_that_are_handed_over_are_taken_as_they_are() {
     let world = World::new();
     let requests = serve(&world.cache(), |request| match request {
         Request::Open { .. } => opened(),
-        _ => Some(Reply::Staged {
-            complete: true,
-            peer_bytes: 2 * FIELD,
-            body_len: 2 * FIELD as u32,
-        }),
+        Request::Memory => memory(),
+        // However they are cut up.
+        _ => handed(&[(0, 30), (4000, 100), (10, 70)]),
     });
     let (dataset, _) = world.open(LONG);
-    let mut out = vec![0; dataset.sample_bytes(3).unwrap() as usize];
-    dataset.read_into(3, &mut out).unwrap();
-    for place in dataset.places(3).unwrap() {
-        let field = &out[place.offset as usize..][..place.len as usize];
-        assert_eq!(field, [HANDED; FIELD as usize]);
+    for sample in [3, 1] {
+        let mut out = vec![0; dataset.sample_bytes(sample).unwrap() as usize];
+        dataset.read_into(sample, &mut out).unwrap();
+        for place in dataset.places(sample).unwrap() {
+            let field = &out[place.offset as usize..][..place.len as usize];
+            assert_eq!(field, [HANDED; FIELD as usize]);
+        }
     }
-    let asked = |request: &Request| {
+    let told: Vec<_> = requests.try_iter().collect();
+    let asked = |request: &&Request| {
         matches!(
             request,
             Request::Stage {
@@ -193,25 +238,67 @@ fn bytes_that_are_handed_over_are_taken_as_they_are() {
             }
         )
     };
-    assert_eq!(requests.try_iter().filter(asked).count(), 1);
+    assert_eq!(told.iter().filter(asked).count(), 2);
+    let shared = told.iter().filter(|request| **request == Request::Memory);
+    assert_eq!(shared.count(), 1, "a connection has its memory once");
 }
 
 #[test]
 fn other_bytes_than_were_asked_for_are_not_taken() {
-    let world = World::new();
-    let _requests = serve(&world.cache(), |request| match request {
+    let few: Answer = |request| match request {
         Request::Open { .. } => opened(),
-        _ => Some(Reply::Staged {
-            complete: true,
-            peer_bytes: FIELD,
-            body_len: FIELD as u32,
+        Request::Memory => memory(),
+        _ => handed(&[(0, FIELD as u32)]),
+    };
+    let many: Answer = |request| match request {
+        Request::Open { .. } => opened(),
+        Request::Memory => memory(),
+        _ => handed(&[(0, 3 * FIELD as u32)]),
+    };
+    let outside: Answer = |request| match request {
+        Request::Open { .. } => opened(),
+        Request::Memory => memory(),
+        _ => handed(&[(MEMORY as u32 - 1, 2 * FIELD as u32)]),
+    };
+    for lies in [few, many, outside] {
+        let world = World::new();
+        let _requests = serve(&world.cache(), lies);
+        let (dataset, _) = world.open(LONG);
+        world.read(&dataset, 3).unwrap();
+        // Who stages takes no bytes, whatever the daemon says.
+        let _ = dataset.stage(&[2]).unwrap();
+        world.read(&dataset, 2).unwrap();
+    }
+}
+
+#[test]
+fn a_daemon_without_memory_to_share_is_read_from_its_files() {
+    let refuses: Answer = |request| match request {
+        Request::Open { .. } => opened(),
+        Request::Memory => Some(Reply::Failed {
+            kind: 0,
+            message: "too many share memory".to_owned(),
         }),
-    });
+        _ => handed(&[]),
+    };
+    let world = World::new();
+    let requests = serve(&world.cache(), refuses);
     let (dataset, _) = world.open(LONG);
     world.read(&dataset, 3).unwrap();
-    // Who stages takes no bytes, whatever the daemon says.
-    assert!(!dataset.stage(&[2]).unwrap());
-    world.read(&dataset, 2).unwrap();
+    world.read(&dataset, 4).unwrap();
+    let told: Vec<_> = requests.try_iter().collect();
+    let takes = |request: &&Request| {
+        matches!(
+            request,
+            Request::Stage {
+                takes_bytes: true,
+                ..
+            }
+        )
+    };
+    assert_eq!(told.iter().filter(takes).count(), 0);
+    let asked = told.iter().filter(|request| **request == Request::Memory);
+    assert_eq!(asked.count(), 1, "it is asked once");
 }
 
 #[test]
@@ -222,7 +309,7 @@ fn files_are_read_as_files_and_their_ranges_are_asked_for_once() {
         _ => Some(Reply::Staged {
             complete: false,
             peer_bytes: 0,
-            body_len: 0,
+            handed: Vec::new(),
         }),
     });
     let (dataset, _) = world.open(LONG);
@@ -326,12 +413,13 @@ fn a_daemon_that_lies_about_what_is_resident_is_not_believed() {
         _ => Some(Reply::Staged {
             complete: true,
             peer_bytes: 0,
-            body_len: 0,
+            handed: Vec::new(),
         }),
     });
     world.read(&world.open(LONG).0, 2).unwrap();
-    let asked = requests.try_iter().count();
-    assert!(asked <= 4, "and is not asked for ever: {asked}");
+    let staged = |request: &Request| matches!(request, Request::Stage { .. });
+    let asked = requests.try_iter().filter(staged).count();
+    assert!(asked <= 3, "and is not asked for ever: {asked}");
 }
 
 #[test]
@@ -410,7 +498,7 @@ fn a_daemon_that_is_only_slow_is_waited_for() {
             Some(Reply::Staged {
                 complete: false,
                 peer_bytes: 0,
-                body_len: 0,
+                handed: Vec::new(),
             })
         }
         _ => Some(Reply::Done),

@@ -22,6 +22,7 @@
 
 mod block_file;
 mod fork;
+mod handed;
 mod hold;
 mod layout;
 mod map;
@@ -36,6 +37,7 @@ mod sys;
 
 pub use block_file::{BlockFile, Landed};
 pub use fork::fork_generation;
+pub use handed::{HandedMemory, HandedPart, TakenMemory};
 pub use hold::{EvictLock, Hold};
 pub use layout::{LayoutError, MapIdentity, MapLayout, ShardPaths};
 pub use map::{MapError, ResidencyMap};

@@ -82,6 +82,38 @@ impl Mapping {
         Some(unsafe { self.start.add(offset as usize) })
     }
 
+    /// Copies from `offset` on; false if that is not all inside the mapping.
+    pub(crate) fn copy(&self, offset: u64, out: &mut [u8]) -> bool {
+        let Some(from) = self.address(offset, out.len() as u64) else {
+            return false;
+        };
+        // SAFETY: the range is inside the mapping (checked above), whose file cannot become
+        // shorter (its seals were looked at), and `out` is this process's own memory. Should the
+        // daemon write there against its word, the bytes are wrong ones, and nothing else is.
+        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), out.as_mut_ptr(), out.len()) };
+        true
+    }
+
+    /// Bytes of memory that is handed over. Panics outside of the mapping.
+    pub(crate) fn part(&self, start: usize, len: usize) -> &[u8] {
+        let from = self
+            .address(start as u64, len as u64)
+            .expect("a part is inside");
+        // SAFETY: inside the mapping; parts do not overlap, and only a part's one owner writes it,
+        // which borrows it for that. Clients have it read-only, by the seals.
+        unsafe { std::slice::from_raw_parts(from.as_ptr(), len) }
+    }
+
+    /// The same, to write. Only for the one owner of the part, in a writable mapping.
+    #[expect(clippy::mut_from_ref, reason = "the part's owner is borrowed instead")]
+    pub(crate) fn part_mut(&self, start: usize, len: usize) -> &mut [u8] {
+        let from = self
+            .address(start as u64, len as u64)
+            .expect("a part is inside");
+        // SAFETY: as for `part`; the owner is borrowed mutably for as long as this is.
+        unsafe { std::slice::from_raw_parts_mut(from.as_ptr(), len) }
+    }
+
     /// Tells the kernel that pages are used in no order, so that a fault reads no neighbours.
     pub(crate) fn advise_random(&self) {
         // SAFETY: the range is exactly this mapping, and MADV_RANDOM changes no contents.

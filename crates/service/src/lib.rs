@@ -14,7 +14,6 @@ mod bridge;
 mod clock;
 mod daemon;
 mod follow;
-mod hand_over;
 mod link;
 mod lock;
 mod names;

@@ -1,29 +1,34 @@
 //! One client's connection.
 
 use std::error::Error;
-use std::io::{self, Write};
+use std::io::{self, IoSlice, Write};
+use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use forebay_cache::{CachedDataset, jobs};
 use forebay_dataset::{ByteRange, ErrorKind, ShardIndex};
 use forebay_origin::IndexFile;
-use forebay_residency::PlanFile;
+use forebay_residency::{HandedMemory, PlanFile};
 use forebay_wire::{Answer, MAX_HANDED, Reply, Request, StageRange, read_frame};
-use rustix::net::RecvFlags;
-use rustix::net::sockopt::set_socket_send_buffer_size;
+use rustix::net::{RecvFlags, SendAncillaryBuffer, SendAncillaryMessage, SendFlags, sendmsg};
 
 use crate::daemon::Node;
-use crate::hand_over::hand_over;
 use crate::names::answer_client;
 use crate::peers::{Handed, Owners};
-use crate::stage::OpenDataset;
+use crate::stage::{OpenDataset, Taken};
 
 /// Longest time for which a request may wait, whatever it asks for.
 const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 /// Data sets open on one link, at most.
 const MAX_OPEN: usize = 1024;
+/// Bytes of the memory in which one client takes bytes: whole blocks land there.
+const MEMORY: u64 = 2 * MAX_HANDED as u64;
+/// Links that have such memory, at most; clients of others read the block files.
+const MOST_MEMORIES: usize = 64;
 
 /// A refusal, as the client sees it.
 #[derive(Debug)]
@@ -82,11 +87,9 @@ impl Refusal {
 /// Serves one client until it leaves.
 pub(crate) fn serve_link(node: &Node, number: u64, mut stream: UnixStream) -> io::Result<()> {
     stream.set_write_timeout(Some(Duration::from_secs(30)))?;
-    // As much as the system allows: a sample that is handed over is to fit, so that nobody is woken
-    // twice for it.
-    let _ = set_socket_send_buffer_size(&stream, MAX_HANDED as usize);
     let mut payload = Vec::new();
     let mut open = Vec::new();
+    let mut memory = None;
     while let Some(kind) = read_frame(&mut stream, &mut payload)? {
         let reply = match Request::decode(kind, &payload) {
             Ok(Request::Stage {
@@ -96,15 +99,33 @@ pub(crate) fn serve_link(node: &Node, number: u64, mut stream: UnixStream) -> io
                 ranges,
             }) => {
                 let wait = Duration::from_millis(deadline_ms.into());
-                match stage(node, &open, dataset, wait, takes_bytes, &ranges) {
-                    Ok((reply, Some(handed))) => {
-                        hand_over(&stream, &reply.encode(), &handed)?;
+                let memory = memory.as_ref().filter(|_| takes_bytes);
+                match stage(node, &open, dataset, wait, memory, &ranges) {
+                    Ok((reply, handed)) => {
+                        stream.write_all(&reply.encode())?;
+                        if let Some(handed) = handed {
+                            // The client first, which waits, perhaps for this very processor.
+                            std::thread::yield_now();
+                            // Written only now.
+                            drop(handed);
+                        }
                         continue;
                     }
-                    Ok((reply, None)) => reply,
                     Err(refusal) => refusal.into_reply(),
                 }
             }
+            Ok(Request::Memory) => match Memory::new(node) {
+                Ok(new) => {
+                    let new = memory.insert(new);
+                    send_with(
+                        &stream,
+                        &Reply::Memory { len: MEMORY }.encode(),
+                        new.0.file(),
+                    )?;
+                    continue;
+                }
+                Err(refusal) => refusal.into_reply(),
+            },
             Ok(Request::Names(request)) => answer_client(node, request, &|| is_gone(&stream))
                 .unwrap_or_else(Refusal::into_reply),
             Ok(request) => {
@@ -115,6 +136,50 @@ pub(crate) fn serve_link(node: &Node, number: u64, mut stream: UnixStream) -> io
         stream.write_all(&reply.encode())?;
     }
     Ok(())
+}
+
+/// The memory of one link.
+struct Memory(Arc<HandedMemory>);
+
+/// Links that have memory.
+static MEMORIES: AtomicUsize = AtomicUsize::new(0);
+
+impl Memory {
+    fn new(node: &Node) -> Result<Self, Refusal> {
+        let refused = |why: String| Refusal::new(ErrorKind::Unavailable, why);
+        if node.peers().is_none() {
+            return Err(refused(
+                "there are no other nodes to have bytes from".to_owned(),
+            ));
+        }
+        let made = HandedMemory::new(MEMORY);
+        let made = made.map_err(|error| refused(format!("no memory to share: {error}")))?;
+        let more = |count| (count < MOST_MEMORIES).then_some(count + 1);
+        let counted = MEMORIES.fetch_update(Ordering::Relaxed, Ordering::Relaxed, more);
+        counted.map_err(|_| refused(format!("{MOST_MEMORIES} clients share memory already")))?;
+        Ok(Self(made))
+    }
+}
+
+impl Drop for Memory {
+    fn drop(&mut self) {
+        MEMORIES.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Sends a frame, and a descriptor with its first byte.
+fn send_with(stream: &UnixStream, frame: &[u8], file: &std::fs::File) -> io::Result<()> {
+    let fds = [file.as_fd()];
+    let mut space = [std::mem::MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+    let mut with = SendAncillaryBuffer::new(&mut space);
+    with.push(SendAncillaryMessage::ScmRights(&fds));
+    let sent = sendmsg(
+        stream,
+        &[IoSlice::new(frame)],
+        &mut with,
+        SendFlags::NOSIGNAL,
+    )?;
+    (&*stream).write_all(&frame[sent..])
 }
 
 /// True if the client has closed its end.
@@ -166,7 +231,9 @@ fn answer(
             Ok(Reply::Done)
         }
         // Answered before it comes to this.
-        Request::Ping | Request::Names(_) | Request::Stage { .. } => Ok(Reply::Done),
+        Request::Ping | Request::Names(_) | Request::Stage { .. } | Request::Memory => {
+            Ok(Reply::Done)
+        }
         Request::Status => Ok(Reply::Status(node.status())),
         Request::Stop => {
             node.stop();
@@ -175,13 +242,13 @@ fn answer(
     }
 }
 
-/// Makes ranges resident, or gives their bytes.
+/// Makes ranges resident, or hands their bytes over in the memory.
 fn stage(
     node: &Node,
     open: &[OpenDataset],
     dataset: u32,
     wait: Duration,
-    takes_bytes: bool,
+    memory: Option<&Memory>,
     ranges: &[StageRange],
 ) -> Result<(Reply, Option<Handed>), Refusal> {
     let deadline = Instant::now() + wait.min(LONGEST_WAIT);
@@ -189,17 +256,19 @@ fn stage(
     let ranges = check_ranges(&open.dataset, ranges)?;
     let asked = ranges.iter().map(|(_, range)| range.len());
     let asked = asked.fold(0, u64::saturating_add);
-    let taken = (takes_bytes && asked <= MAX_HANDED.into()).then(|| ranges.clone());
+    let memory = memory.filter(|_| asked <= MAX_HANDED.into());
+    let wanted = ranges.clone();
+    let taken = memory.map(|memory| Taken {
+        ranges: &wanted,
+        memory: memory.0.clone(),
+    });
     let jobs = jobs(&open.bridged(ranges), open.dataset.index().block_size());
-    let staged = node.readers.stage(open, jobs, deadline, taken.as_deref());
+    let staged = node.readers.stage(open, jobs, deadline, taken);
     let staged = staged.map_err(|error| Refusal::of(error.kind(), &error))?;
     let reply = Reply::Staged {
         complete: staged.complete,
         peer_bytes: staged.peer_bytes,
-        body_len: staged
-            .handed
-            .as_ref()
-            .map_or(0, |handed| handed.len() as u32),
+        handed: (staged.handed.as_ref()).map_or_else(Vec::new, |handed| handed.ranges().to_vec()),
     };
     Ok((reply, staged.handed))
 }

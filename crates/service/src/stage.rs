@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use forebay_cache::{Cache, CachedDataset, FillError, Filled, Job};
 
 use forebay_dataset::{ByteRange, ShardIndex};
+use forebay_residency::HandedMemory;
 use forebay_transport::{Ended, Outcome};
 
 use crate::bridge::bridged;
@@ -117,6 +118,12 @@ impl Waiting {
     }
 }
 
+/// Bytes that a client takes in its memory.
+pub(crate) struct Taken<'a> {
+    pub(crate) ranges: &'a [(ShardIndex, ByteRange)],
+    pub(crate) memory: Arc<HandedMemory>,
+}
+
 type Answer = (Job, Result<Filled, FillError>);
 
 /// Answers on drop, so that nobody waits for a task that has panicked.
@@ -155,23 +162,23 @@ impl Readers {
         &self.cache
     }
 
-    /// Fills every job by `deadline`, from their owners as far as they are others'. Gives the bytes
-    /// of the ranges that are `taken` if all of them come from there.
+    /// Fills every job by `deadline`, from their owners as far as they are others'. Hands over
+    /// what is `taken` if all of it comes from there.
     pub(crate) fn stage(
         &self,
         open: &OpenDataset,
         mut jobs: Vec<Job>,
         deadline: Instant,
-        taken: Option<&[(ShardIndex, ByteRange)]>,
+        taken: Option<Taken<'_>>,
     ) -> Result<Staged, FillError> {
         let mut peer_bytes = 0;
         if let Some(owners) = &open.owners {
-            let held = taken.map(|ranges| (Arc::new(Held::new()), ranges));
+            let held = taken.map(|taken| (Arc::new(Held::new(taken.memory)), taken.ranges));
             let holds = held.as_ref().map(|(held, _)| held.clone());
+            let block_size = open.dataset.index().block_size();
             let fetched = owners.fetch(&self.cache, open, &jobs, deadline, Some(self), holds);
             peer_bytes = fetched.bytes;
-            let handed =
-                held.and_then(|(held, ranges)| held.close(&self.cache, &open.dataset, ranges));
+            let handed = held.and_then(|(held, ranges)| held.close(ranges, block_size));
             if handed.is_some() {
                 return Ok(Staged {
                     complete: true,

@@ -39,7 +39,7 @@ fn what_is_staged_is_resident_and_outlives_the_daemon() {
         Some(Reply::Staged {
             complete: true,
             peer_bytes: 0,
-            body_len: 0,
+            handed: Vec::new(),
         })
     );
     let shared = world.shared().unwrap();
@@ -167,7 +167,7 @@ fn hostile_frames_do_not_hurt_it() {
         Some(Reply::Staged {
             complete: true,
             peer_bytes: 0,
-            body_len: 0,
+            handed: Vec::new(),
         })
     );
     eventually("every hostile link is given back", || {
@@ -216,7 +216,7 @@ fn requests_that_make_no_sense_are_refused_with_a_reason() {
         Some(Reply::Staged {
             complete: true,
             peer_bytes: 0,
-            body_len: 0,
+            handed: Vec::new(),
         }),
         "the link is good after all that"
     );
@@ -264,7 +264,7 @@ fn an_origin_that_hangs_costs_its_readers_their_deadline_and_nobody_else_anythin
             Some(Reply::Staged {
                 complete: true,
                 peer_bytes: 0,
-                body_len: 0,
+                handed: Vec::new(),
             })
         );
         assert!(world.read(&world.shared().unwrap(), BLOCK, 3 * BLOCK));
@@ -288,7 +288,7 @@ fn links_share_what_they_keep_open() {
             Some(Reply::Staged {
                 complete: true,
                 peer_bytes: 0,
-                body_len: 0,
+                handed: Vec::new(),
             })
         );
         let bytes = world.paths().data;

@@ -110,7 +110,7 @@ fn recovers(world: &World) {
         Some(Reply::Staged {
             complete: true,
             peer_bytes: 0,
-            body_len: 0,
+            handed: Vec::new(),
         })
     );
     assert!(world.read(&world.shared().unwrap(), 0, world.len()));

@@ -13,6 +13,7 @@ use common::{Link, eventually};
 use forebay_dataset::ShardIndex;
 use forebay_residency::ShardPaths;
 use forebay_wire::{MAX_HANDED, Reply, Request, StageRange};
+use rustix::net::RecvFlags;
 
 /// Not a test of its own: the body of the processes that serve.
 #[test]
@@ -93,10 +94,13 @@ fn bytes_of_another_node_are_handed_over_and_become_resident() {
         eventually("what was handed over is resident", || client.read(part));
     }
     assert_eq!(client.take(sample.to_vec()), 0, "it is read from there");
-    // Its first block is resident, the others are not.
+    // Its first block is resident, the others are not: a client asks for those alone.
     let next = range(file, 340_000, 200_000);
-    assert_eq!(client.take(vec![next]), 200_000);
-    eventually("what was handed over is resident", || client.read(&next));
+    assert_eq!(client.take(vec![next]), 0);
+    assert!(client.read(&next));
+    let rest = range(file, 600_000, 100_000);
+    assert_eq!(client.take(vec![rest]), 100_000);
+    eventually("what was handed over is resident", || client.read(&rest));
     assert_eq!(client.metric("origin_reads"), 0);
 }
 
@@ -113,24 +117,28 @@ fn bytes_are_handed_over_only_where_they_are_few_and_come_from_other_nodes() {
     let mixed = [range(other, 2 << 20, 9), range(own, 0, 9)];
     assert_eq!(client.take(mixed.to_vec()), 0, "one of them is no other's");
     assert!(mixed.iter().all(|part| client.read(part)));
-    // Of a block that is resident, and of one that comes: more parts than the system takes at once.
-    let here = (0..2000).map(|at| range(other, 2 * at, 1));
-    let apart: Vec<_> = here.chain([range(other, 3 << 20, 9)]).collect();
+    let apart: Vec<_> = (0..2000)
+        .map(|at| range(other, (3 << 20) + 2 * at, 1))
+        .collect();
     assert_eq!(client.take(apart.clone()), 0, "too many parts");
     assert!(apart.iter().all(|part| client.read(part)));
 }
 
 #[test]
-fn a_client_that_does_not_take_its_bytes_holds_nobody_up() {
+fn a_client_that_does_not_take_its_bytes_holds_nobody_up_and_finds_them_later() {
     let cluster = Cluster::new(2);
     let _daemons = cluster.start_all();
     let file = cluster.owned_by(1);
     cluster.client(1).stage(vec![range(file, 0, USED)]);
-    // More than a socket's buffer holds.
     let sample = range(file, 0, MAX_HANDED.into());
     let mut slow = cluster.client(0);
+    slow.share_memory();
     let asked = stage(vec![sample], true);
     slow.link.stream.write_all(&asked.encode()).unwrap();
+    let flags = RecvFlags::PEEK | RecvFlags::DONTWAIT;
+    eventually("the answer is there", || {
+        rustix::net::recv(&slow.link.stream, &mut [0u8; 1][..], flags).is_ok()
+    });
     let mut other = cluster.client(0);
     other.stage_and_read(sample);
     let reply = slow.link.hear();

@@ -20,10 +20,10 @@ use crate::patience::{Look, Patience};
 use crate::socket::connect;
 
 use by_fabric::ByFabric;
-use pending::{Buffers, Pending, Waiter};
+use pending::{Pending, Waiter};
 
 pub use by_fabric::FabricState;
-pub use bytes::Bytes;
+pub use bytes::{Bytes, Landing};
 pub use plan::{Arrivals, Arrived, CallerPlan, Ended, LinkState, Outcome};
 
 /// Longest time that a dial and its proof may take.
@@ -270,15 +270,15 @@ impl Shared {
                     body_len,
                     checksums,
                 } => {
-                    let mut buffer = Buffers::take();
-                    let bytes = buffer.of_len(body_len as usize);
-                    reader.body(bytes, || self.is_alive(heard))?;
+                    let len = body_len as usize;
+                    let mut bytes = Bytes::of_len(self.pending.landing(id, len), len);
+                    reader.body(bytes.as_mut(), || self.is_alive(heard))?;
                     heard = Instant::now();
                     let blocks = Arrived {
                         shard,
                         first,
                         checksums: &checksums,
-                        bytes: Bytes::own(buffer, body_len as usize),
+                        bytes,
                     };
                     self.hand_out(id, blocks)?;
                 }

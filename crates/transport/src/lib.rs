@@ -31,7 +31,8 @@ mod secret;
 mod socket;
 
 pub use caller::{
-    Arrivals, Arrived, Bytes, Call, Caller, CallerPlan, Ended, FabricState, LinkState, Outcome,
+    Arrivals, Arrived, Bytes, Call, Caller, CallerPlan, Ended, FabricState, Landing, LinkState,
+    Outcome,
 };
 pub use error::LinkError;
 pub use fabric::{Fabric, FabricError, FabricPlan, Loan, Loans};

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use crate::WireError;
 
 /// Version of the protocol. Both sides must have the same.
-pub const VERSION: u16 = 2;
+pub const VERSION: u16 = 3;
 /// Bytes of a header.
 pub const HEADER_BYTES: usize = 8;
 /// Most bytes of a payload.

@@ -17,7 +17,9 @@ mod published;
 
 pub use codec::WireError;
 pub use frame::{FrameHeader, HEADER_BYTES, MAX_PAYLOAD, VERSION, read_frame};
-pub use local::{MAX_HANDED, MAX_RANGES, Reply, Request, StageRange};
+pub use local::{
+    HandedRange, MAX_HANDED, MAX_HANDED_PARTS, MAX_RANGES, Reply, Request, StageRange,
+};
 pub use peer::{
     Answer, Ask, BlockRun, FabricMemory, Hello, MAX_BODY, MAX_CHECKSUMS, MAX_FABRIC_ADDRESS,
     MAX_LENT, MAX_RUNS, PEER_VERSION, Preamble, peer_header,

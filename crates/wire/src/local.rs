@@ -7,8 +7,19 @@ use crate::published::{NameRequest, PublishedFile, put_files, take_files};
 
 /// Most ranges in one request; a larger one is sent in parts.
 pub const MAX_RANGES: usize = 100_000;
-/// Most bytes that follow a [`Reply::Staged`].
+/// Most bytes that a [`Reply::Staged`] hands over.
 pub const MAX_HANDED: u32 = 1 << 20;
+/// Most parts that they lie in.
+pub const MAX_HANDED_PARTS: usize = 512;
+
+/// Where bytes that are handed over lie in the memory of the connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HandedRange {
+    /// First byte.
+    pub start: u32,
+    /// Bytes, not 0.
+    pub len: u32,
+}
 
 /// A range of a shard to be made resident.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,7 +50,7 @@ pub enum Request {
         dataset: u32,
         /// Time that the client will wait.
         deadline_ms: u32,
-        /// The client takes bytes too, where the daemon has them in memory.
+        /// The client takes bytes too, in the memory of this connection.
         takes_bytes: bool,
         /// At most [`MAX_RANGES`].
         ranges: Vec<StageRange>,
@@ -67,6 +78,8 @@ pub enum Request {
     },
     /// Are you there?
     Ping,
+    /// Give this connection memory in which bytes are handed over.
+    Memory,
     /// About published files.
     Names(NameRequest),
 }
@@ -85,9 +98,14 @@ pub enum Reply {
         complete: bool,
         /// Bytes that came from other nodes for it.
         peer_bytes: u64,
-        /// Bytes that follow the frame: those of the ranges, one after the other, which are on
-        /// their way to the block files. 0 where they are to be read from there.
-        body_len: u32,
+        /// Where the bytes of the ranges lie, one after the other, until the client's next request;
+        /// they are on their way to the block files. Empty where they are to be read from there.
+        handed: Vec<HandedRange>,
+    },
+    /// The memory of this connection, whose descriptor comes with this frame.
+    Memory {
+        /// Its bytes.
+        len: u64,
     },
     /// Done.
     Done,
@@ -131,6 +149,34 @@ impl StageRange {
     }
 }
 
+fn put_handed(out: &mut Vec<u8>, handed: &[HandedRange]) {
+    out.extend_from_slice(&(handed.len() as u32).to_le_bytes());
+    for range in handed {
+        out.extend_from_slice(&range.start.to_le_bytes());
+        out.extend_from_slice(&range.len.to_le_bytes());
+    }
+}
+
+fn take_handed(from: &mut Take<'_>) -> Result<Vec<HandedRange>, WireError> {
+    let count = from.count("list of bytes handed over", MAX_HANDED_PARTS)?;
+    let mut handed = Vec::with_capacity(count);
+    let mut all: u64 = 0;
+    for _ in 0..count {
+        let range = HandedRange {
+            start: from.u32()?,
+            len: from.u32()?,
+        };
+        all += u64::from(range.len);
+        if range.len == 0 || all > MAX_HANDED.into() {
+            return Err(WireError::Malformed(
+                "a range that is handed over is empty or too long",
+            ));
+        }
+        handed.push(range);
+    }
+    Ok(handed)
+}
+
 impl Request {
     /// The whole frame.
     pub fn encode(&self) -> Vec<u8> {
@@ -172,6 +218,7 @@ impl Request {
                 put_optional_text(out, next.as_deref());
             }),
             Self::Ping => frame(0x07, |_| {}),
+            Self::Memory => frame(0x10, |_| {}),
             Self::Names(request) => request.encode(),
         }
     }
@@ -219,6 +266,7 @@ impl Request {
                 }
             }
             0x07 => Self::Ping,
+            0x10 => Self::Memory,
             _ if NameRequest::KINDS.contains(&kind) => {
                 Self::Names(NameRequest::take(kind, &mut from)?)
             }
@@ -239,12 +287,13 @@ impl Reply {
             Self::Staged {
                 complete,
                 peer_bytes,
-                body_len,
+                handed,
             } => frame(0x82, |out| {
                 out.push(u8::from(*complete));
                 out.extend_from_slice(&peer_bytes.to_le_bytes());
-                out.extend_from_slice(&body_len.to_le_bytes());
+                put_handed(out, handed);
             }),
+            Self::Memory { len } => frame(0x87, |out| out.extend_from_slice(&len.to_le_bytes())),
             Self::Done => frame(0x83, |_| {}),
             Self::Status(json) => frame(0x84, |out| out.extend_from_slice(json.as_bytes())),
             Self::Published { files, path } => frame(0x85, |out| {
@@ -269,16 +318,7 @@ impl Reply {
             0x82 => Self::Staged {
                 complete: from.flag()?,
                 peer_bytes: from.u64()?,
-                body_len: match from.u32()? {
-                    found if found > MAX_HANDED => {
-                        return Err(WireError::TooLong {
-                            what: "body",
-                            found: found as usize,
-                            most: MAX_HANDED as usize,
-                        });
-                    }
-                    body_len => body_len,
-                },
+                handed: take_handed(&mut from)?,
             },
             0x83 => Self::Done,
             0x84 => Self::Status(from.rest_as_text()?),
@@ -287,6 +327,7 @@ impl Reply {
                 path: from.optional_text()?,
             },
             0x86 => Self::Bytes(from.rest().to_vec()),
+            0x87 => Self::Memory { len: from.u64()? },
             0xFF => Self::Failed {
                 kind: from.u8()?,
                 message: from.text()?,

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use forebay_cache::{Cache, Claim, Delivered, Job};
 use forebay_dataset::{ErrorKind, Placement, REGION_BYTES, Region};
-use forebay_transport::{Arrivals, Arrived, Ended, LinkState, Outcome};
+use forebay_transport::{Arrivals, Arrived, Ended, Landing, LinkState, Outcome};
 use forebay_wire::{Ask, BlockRun, MAX_RUNS};
 
 use super::{Asking, Held, Owners, Peer, Peers, lock};
@@ -63,8 +63,11 @@ impl Arrivals for Claims {
             return false;
         };
         let delivered = match &self.held {
-            Some(held) => (claim.check(first, checksums, bytes.keep()))
-                .map_or_else(|fault| fault, |blocks| held.take(claim, blocks)),
+            Some(held) => {
+                let bytes = bytes.keep(|len| held.landing(len));
+                let checked = claim.check(first, checksums, bytes);
+                checked.map_or_else(|fault| fault, |blocks| held.take(claim, blocks))
+            }
             None => claim.deliver(first, checksums, &bytes),
         };
         // What is corrupt, or fails to be written, stays absent, and is read from the origin.
@@ -72,6 +75,10 @@ impl Arrivals for Claims {
             self.landed_bytes.fetch_add(len, Ordering::Relaxed);
         }
         true
+    }
+
+    fn landing(&self, len: usize) -> Option<Box<dyn Landing>> {
+        self.held.as_ref()?.landing(len)
     }
 }
 

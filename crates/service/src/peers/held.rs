@@ -1,189 +1,149 @@
-//! Bytes that a client waits for and that are not on the device yet: handed over as they came, and
-//! written behind.
+//! Bytes that a client waits for and that are not on the device yet: handed over in memory that the
+//! client shares, and written behind.
 
-use std::cell::Cell;
-use std::io::IoSlice;
 use std::ops::Range;
 use std::sync::{Arc, Mutex};
 
-use forebay_cache::{Cache, CachedDataset, Claim, Delivered};
-use forebay_dataset::{ByteRange, ShardIndex};
-use forebay_residency::SummedBlocks;
-use forebay_transport::Bytes;
-use forebay_wire::MAX_HANDED;
+use forebay_cache::{Claim, Delivered};
+use forebay_dataset::{BlockSize, ByteRange, ShardIndex};
+use forebay_residency::{HandedMemory, SummedBlocks};
+use forebay_transport::{Bytes, Landing};
+use forebay_wire::{HandedRange, MAX_HANDED_PARTS};
 
 use super::lock;
 
 type Blocks = SummedBlocks<Bytes<'static>>;
 
-/// Blocks with the claim that they came for: others wait for them until they are written.
-type Waiting = (Arc<Claim>, Blocks);
-
-/// Bytes that are held for one request, at most: a request that takes bytes asks for less, whose
-/// blocks may have as much beside it.
-const MOST: usize = 4 * MAX_HANDED as usize;
-/// Parts that they are handed over in, at most: the system takes 1,024 at one time.
-const MOST_PIECES: usize = 512;
-
-/// What came of a request and is not written yet; `None` once nothing is to be held any more.
+/// Blocks in the memory, with the claim that they came for: others wait for them until they are
+/// written.
 #[derive(Debug)]
-pub(crate) struct Held(Mutex<Option<Vec<Waiting>>>);
+struct Waiting {
+    claim: Arc<Claim>,
+    blocks: Blocks,
+    position: usize,
+}
+
+/// What came of a request and is not written yet.
+#[derive(Debug)]
+pub(crate) struct Held {
+    memory: Arc<HandedMemory>,
+    /// `None` once nothing is to be held any more.
+    waiting: Mutex<Option<Vec<Waiting>>>,
+}
 
 impl Held {
-    pub(crate) fn new() -> Self {
-        Self(Mutex::new(Some(Vec::new())))
+    pub(crate) fn new(memory: Arc<HandedMemory>) -> Self {
+        Self {
+            memory,
+            waiting: Mutex::new(Some(Vec::new())),
+        }
     }
 
-    /// Holds the blocks, or writes them if it may not.
+    /// Memory for what arrives. Once the request is answered there is none: the client reads it.
+    pub(super) fn landing(&self, len: usize) -> Option<Box<dyn Landing>> {
+        let waiting = lock(&self.waiting);
+        waiting.as_ref()?;
+        Some(Box::new(self.memory.take(len)?))
+    }
+
+    /// Holds the blocks, or writes them if it may not or they are elsewhere.
     pub(super) fn take(&self, claim: &Arc<Claim>, blocks: Blocks) -> Delivered {
-        let mut held = lock(&self.0);
-        if let Some(held) = &mut *held
-            && held
-                .iter()
-                .map(|(_, held)| held.bytes().len())
-                .sum::<usize>()
-                < MOST
+        let mut waiting = lock(&self.waiting);
+        if let Some(waiting) = &mut *waiting
+            && let Some(position) = self.memory.position(blocks.bytes())
         {
-            held.push((claim.clone(), blocks));
+            let claim = claim.clone();
+            waiting.push(Waiting {
+                claim,
+                blocks,
+                position,
+            });
             return Delivered::Landed;
         }
-        drop(held);
+        drop(waiting);
         claim.land(&blocks)
     }
 
     /// Writes what is held.
     pub(super) fn land(&self) {
-        let held = lock(&self.0).as_mut().map(std::mem::take);
-        land(&held.unwrap_or_default());
+        let waiting = lock(&self.waiting).as_mut().map(std::mem::take);
+        land(&waiting.unwrap_or_default());
     }
 
-    /// Holds nothing from now on. The bytes of the ranges, one after the other, if all of them are
-    /// held or resident and some are held; what is held is written otherwise.
+    /// Holds nothing from now on. Where the bytes of the ranges lie, if all of them are held; what
+    /// is held is written otherwise.
     pub(crate) fn close(
         &self,
-        cache: &Cache,
-        dataset: &CachedDataset,
         ranges: &[(ShardIndex, ByteRange)],
+        block_size: BlockSize,
     ) -> Option<Handed> {
-        let held = lock(&self.0).take().unwrap_or_default();
-        let pieces = (!held.is_empty()).then(|| pieces(&held, cache, dataset, ranges));
-        match pieces.flatten() {
-            Some(pieces) => Some(Handed {
-                held,
-                pieces,
-                is_landed: Cell::new(false),
-            }),
+        let waiting = lock(&self.waiting).take().unwrap_or_default();
+        match places(&waiting, ranges, block_size) {
+            Some(ranges) => Some(Handed { waiting, ranges }),
             None => {
-                land(&held);
+                land(&waiting);
                 None
             }
         }
     }
 }
 
-fn land(held: &[Waiting]) {
-    for (claim, blocks) in held {
+fn land(waiting: &[Waiting]) {
+    for Waiting { claim, blocks, .. } in waiting {
         // What fails stays absent: the cache has counted it.
         let _: Delivered = claim.land(blocks);
     }
 }
 
-/// Bytes to hand over, which are written once they are.
+/// Bytes that are handed over, and written when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Handed {
-    held: Vec<Waiting>,
-    pieces: Vec<Piece>,
-    is_landed: Cell<bool>,
+    waiting: Vec<Waiting>,
+    ranges: Vec<HandedRange>,
 }
 
 impl Handed {
-    /// All of it, in order.
-    pub(crate) fn slices(&self) -> Vec<IoSlice<'_>> {
-        let pieces = self.pieces.iter();
-        pieces
-            .map(|piece| {
-                let bytes = match &piece.source {
-                    Source::Held(at) => self.held[*at].1.bytes(),
-                    Source::Read(bytes) => bytes,
-                };
-                IoSlice::new(&bytes[piece.range.clone()])
-            })
-            .collect()
-    }
-
-    /// How many bytes.
-    pub(crate) fn len(&self) -> usize {
-        self.pieces.iter().map(|piece| piece.range.len()).sum()
-    }
-
-    /// Writes what was held, once.
-    pub(crate) fn land(&self) {
-        if !self.is_landed.replace(true) {
-            land(&self.held);
-        }
+    /// Where they lie in the memory.
+    pub(crate) fn ranges(&self) -> &[HandedRange] {
+        &self.ranges
     }
 }
 
 impl Drop for Handed {
     fn drop(&mut self) {
-        self.land();
+        land(&self.waiting);
     }
 }
 
-/// A part of the bytes that are handed over.
-#[derive(Debug)]
-struct Piece {
-    source: Source,
-    range: Range<usize>,
-}
-
-#[derive(Debug)]
-enum Source {
-    /// Position among what is held.
-    Held(usize),
-    /// Read from the block file, and sound.
-    Read(Vec<u8>),
-}
-
-/// Where the bytes of the ranges are; `None` if some are not to be had, or lie too far apart.
-fn pieces(
-    held: &[Waiting],
-    cache: &Cache,
-    dataset: &CachedDataset,
+/// Where the bytes of the ranges lie; `None` if some are not held, or in too many parts.
+fn places(
+    waiting: &[Waiting],
     ranges: &[(ShardIndex, ByteRange)],
-) -> Option<Vec<Piece>> {
-    let size = u64::from(dataset.index().block_size().bytes());
-    let mut pieces = Vec::new();
-    let mut read = 0;
+    block_size: BlockSize,
+) -> Option<Vec<HandedRange>> {
+    let size = u64::from(block_size.bytes());
+    let mut places = Vec::new();
     for (shard, range) in ranges {
         let mut at = range.start();
         while at < range.end() {
             let block = at / size;
-            let has = |(claim, blocks): &Waiting| {
-                claim.shard() == *shard && blocks.range().contains(&block)
-            };
-            let (source, first, len) = match held.iter().position(has) {
-                Some(at) => {
-                    let blocks = &held[at].1;
-                    (Source::Held(at), blocks.range().start, blocks.bytes().len())
-                }
-                None => {
-                    let bytes = cache.block_bytes(dataset, *shard, block).ok()??;
-                    let len = bytes.len();
-                    read += len;
-                    (Source::Read(bytes), block, len)
-                }
-            };
-            let base = first * size;
-            let end = range.end().min(base + len as u64);
+            let mut waiting = waiting.iter();
+            let here = waiting.find(|waiting| {
+                waiting.claim.shard() == *shard && waiting.blocks.range().contains(&block)
+            })?;
+            let base = here.blocks.range().start * size;
+            let end = range.end().min(base + here.blocks.bytes().len() as u64);
+            let Range { start, end } = at - base..end.checked_sub(base)?;
             // A block that ends before the range does has less than the index says.
-            let range = (at - base) as usize..end.checked_sub(base)? as usize;
-            if range.is_empty() || read > MOST || pieces.len() >= MOST_PIECES {
+            if start >= end || places.len() >= MAX_HANDED_PARTS {
                 return None;
             }
-            at = end;
-            pieces.push(Piece { source, range });
+            at = base + end;
+            places.push(HandedRange {
+                start: u32::try_from(here.position as u64 + start).ok()?,
+                len: u32::try_from(end - start).ok()?,
+            });
         }
     }
-    Some(pieces)
+    (!places.is_empty()).then_some(places)
 }

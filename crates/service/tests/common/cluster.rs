@@ -1,14 +1,17 @@
 //! Several nodes with one data set, and trainers on them.
 
-use std::io::Read;
+use std::fs::File;
+use std::io::{IoSliceMut, Write};
+use std::mem::MaybeUninit;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 
 use forebay_dataset::index::{FieldSpec, IndexBuilder};
 use forebay_dataset::{BlockSize, ByteRange, Member, Placement, Region, ShardIndex};
 use forebay_origin::{IndexFile, fingerprint_of};
-use forebay_residency::{MapIdentity, ReadOutcome, ShardPaths, SharedShard};
-use forebay_wire::{Reply, Request, StageRange};
+use forebay_residency::{MapIdentity, ReadOutcome, ShardPaths, SharedShard, TakenMemory};
+use forebay_wire::{Reply, Request, StageRange, read_frame};
+use rustix::net::{RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, recvmsg};
 use serde_json::Value;
 
 use super::{Daemon, Link, PATIENCE, eventually, free_address};
@@ -138,6 +141,7 @@ impl Cluster {
             cluster: self,
             node,
             link,
+            memory: None,
         }
     }
 }
@@ -147,6 +151,7 @@ pub(crate) struct Client<'a> {
     pub(crate) cluster: &'a Cluster,
     pub(crate) node: usize,
     pub(crate) link: Link,
+    memory: Option<TakenMemory>,
 }
 
 pub(crate) fn stage(ranges: Vec<StageRange>, takes_bytes: bool) -> Request {
@@ -173,14 +178,15 @@ impl Client<'_> {
             Some(Reply::Staged {
                 complete: true,
                 peer_bytes,
-                body_len: 0,
-            }) => peer_bytes,
+                handed,
+            }) if handed.is_empty() => peer_bytes,
             other => panic!("not staged: {other:?}"),
         }
     }
 
     /// Returns how many bytes the daemon handed over, which are then the origin's.
     pub(crate) fn take(&mut self, ranges: Vec<StageRange>) -> usize {
+        self.share_memory();
         let reply = self.link.ask(&stage(ranges.clone(), true));
         self.taken(reply, &ranges)
     }
@@ -188,14 +194,19 @@ impl Client<'_> {
     pub(crate) fn taken(&mut self, reply: Option<Reply>, ranges: &[StageRange]) -> usize {
         let Some(Reply::Staged {
             complete: true,
-            body_len,
+            handed,
             ..
         }) = reply
         else {
             panic!("not staged: {reply:?}");
         };
-        let mut body = vec![0xEE; body_len as usize];
-        self.link.stream.read_exact(&mut body).unwrap();
+        let mut body = Vec::new();
+        for part in handed {
+            let mut bytes = vec![0xEE; part.len as usize];
+            let memory = self.memory.as_ref().expect("it is shared");
+            memory.copy(part.start.into(), &mut bytes).unwrap();
+            body.extend(bytes);
+        }
         if !body.is_empty() {
             let wanted = ranges.iter().flat_map(|range| {
                 (range.start..range.start + range.len).map(|at| byte(range.shard, at))
@@ -203,6 +214,35 @@ impl Client<'_> {
             assert!(body.iter().copied().eq(wanted), "wrong bytes in {ranges:?}");
         }
         body.len()
+    }
+
+    /// Asks for the memory in which bytes are handed over, once.
+    pub(crate) fn share_memory(&mut self) {
+        if self.memory.is_some() {
+            return;
+        }
+        let asked = Request::Memory.encode();
+        self.link.stream.write_all(&asked).unwrap();
+        let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
+        let mut with = RecvAncillaryBuffer::new(&mut space);
+        let mut frame = [0; 64];
+        let got = {
+            let mut out = [IoSliceMut::new(&mut frame)];
+            let flags = RecvFlags::CMSG_CLOEXEC;
+            recvmsg(&self.link.stream, &mut out, &mut with, flags).unwrap()
+        };
+        let mut payload = Vec::new();
+        let kind = read_frame(&mut &frame[..got.bytes], &mut payload).unwrap();
+        let reply = Reply::decode(kind.unwrap(), &payload).unwrap();
+        let Reply::Memory { len } = reply else {
+            panic!("no memory: {reply:?}");
+        };
+        let file = with.drain().find_map(|message| match message {
+            RecvAncillaryMessage::ScmRights(mut files) => files.next(),
+            _ => None,
+        });
+        let file = File::from(file.expect("a descriptor comes with it"));
+        self.memory = Some(TakenMemory::map(&file, len).unwrap());
     }
 
     /// True if the bytes were resident; they are then the origin's.

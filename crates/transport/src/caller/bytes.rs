@@ -1,10 +1,16 @@
 //! The bytes of blocks that have arrived.
 
-use std::ops::Deref;
+use std::fmt;
+use std::ops::{Deref, DerefMut};
 
 use super::pending::Buffers;
 
-/// Bytes that have arrived, in memory that is used for the next ones, or in a buffer of their own.
+/// Memory for bytes to land in, of whoever takes them.
+pub trait Landing: Deref<Target = [u8]> + DerefMut + fmt::Debug + Send + Sync {}
+
+impl<T: Deref<Target = [u8]> + DerefMut + fmt::Debug + Send + Sync> Landing for T {}
+
+/// Bytes that have arrived, in memory that is used for the next ones, or in some of their own.
 #[derive(Debug)]
 pub struct Bytes<'a>(Place<'a>);
 
@@ -12,25 +18,45 @@ pub struct Bytes<'a>(Place<'a>);
 enum Place<'a> {
     Lent(&'a [u8]),
     Own { buffer: Buffers, len: usize },
+    Landing(Box<dyn Landing>),
 }
 
 impl Bytes<'static> {
-    /// The first bytes of a buffer.
-    pub(super) fn own(buffer: Buffers, len: usize) -> Self {
-        Self(Place::Own { buffer, len })
+    /// Memory for so many bytes, with whatever is in it: `landing` if that has so many.
+    pub(super) fn of_len(landing: Option<Box<dyn Landing>>, len: usize) -> Self {
+        match landing.filter(|landing| landing.len() == len) {
+            Some(landing) => Self(Place::Landing(landing)),
+            None => {
+                let mut buffer = Buffers::take();
+                buffer.of_len(len);
+                Self(Place::Own { buffer, len })
+            }
+        }
+    }
+
+    /// To fill them.
+    pub(super) fn as_mut(&mut self) -> &mut [u8] {
+        match &mut self.0 {
+            Place::Own { buffer, len } => buffer.of_len(*len),
+            Place::Landing(landing) => landing,
+            // None of these lives so long.
+            Place::Lent(_) => &mut [],
+        }
     }
 }
 
 impl Bytes<'_> {
-    /// Keeps them for longer than the call they came with.
+    /// Keeps them for longer than the call they came with; where they have no memory of their own,
+    /// in a copy, for which `landing` may give some.
     #[must_use]
-    pub fn keep(self) -> Bytes<'static> {
+    pub fn keep(self, landing: impl FnOnce(usize) -> Option<Box<dyn Landing>>) -> Bytes<'static> {
         match self.0 {
-            Place::Own { buffer, len } => Bytes::own(buffer, len),
+            Place::Own { buffer, len } => Bytes(Place::Own { buffer, len }),
+            Place::Landing(landing) => Bytes(Place::Landing(landing)),
             Place::Lent(bytes) => {
-                let mut buffer = Buffers::take();
-                buffer.of_len(bytes.len()).copy_from_slice(bytes);
-                Bytes::own(buffer, bytes.len())
+                let mut kept = Bytes::of_len(landing(bytes.len()), bytes.len());
+                kept.as_mut().copy_from_slice(bytes);
+                kept
             }
         }
     }
@@ -49,6 +75,7 @@ impl Deref for Bytes<'_> {
         match &self.0 {
             Place::Lent(bytes) => bytes,
             Place::Own { buffer, len } => buffer.first(*len),
+            Place::Landing(landing) => landing,
         }
     }
 }

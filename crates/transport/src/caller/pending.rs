@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc};
 use std::time::Instant;
 
-use super::{Arrivals, Ended, Outcome};
+use super::{Arrivals, Ended, Landing, Outcome};
 
 /// Asks of one peer in progress, at most.
 const MOST: usize = 4096;
@@ -53,6 +53,11 @@ impl Pending {
     )]
     pub(super) fn arrivals(&self, id: u64) -> Option<Option<Arc<dyn Arrivals>>> {
         self.lock().get(&id).map(|waiter| waiter.arrivals.clone())
+    }
+
+    /// Where so many bytes for an ask are to land.
+    pub(super) fn landing(&self, id: u64, len: usize) -> Option<Box<dyn Landing>> {
+        self.arrivals(id)??.landing(len)
     }
 
     pub(super) fn end(&self, id: u64, outcome: Outcome) {

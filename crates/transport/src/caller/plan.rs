@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use forebay_wire::{Hello, PublishedFile};
 
-use super::Bytes;
+use super::{Bytes, Landing};
 use crate::{Fabric, Secret, SocketPlan};
 
 /// Whom to call, and how.
@@ -42,6 +42,12 @@ pub struct Arrived<'a> {
 pub trait Arrivals: Send + Sync {
     /// Takes blocks. False if they were not asked for, which ends the link.
     fn arrived(&self, blocks: Arrived<'_>) -> bool;
+
+    /// Memory in which so many bytes of blocks are to land, if it is not the link's own. What does
+    /// not arrive whole is given back by a drop.
+    fn landing(&self, _len: usize) -> Option<Box<dyn Landing>> {
+        None
+    }
 }
 
 /// How an ask ended.

@@ -38,6 +38,7 @@ fn request() -> impl Strategy<Value = Request> {
         Just(Request::Status),
         Just(Request::Stop),
         Just(Request::Ping),
+        Just(Request::Memory),
         name_request().prop_map(Request::Names),
         (any::<u32>(), ".{0,40}", proptest::option::of(".{0,40}")).prop_map(
             |(dataset, plan, next)| Request::Follow {
@@ -49,16 +50,24 @@ fn request() -> impl Strategy<Value = Request> {
     ]
 }
 
+fn handed_range((start, len): (u32, u32)) -> HandedRange {
+    HandedRange { start, len }
+}
+
 fn reply() -> impl Strategy<Value = Reply> {
     prop_oneof![
         any::<u32>().prop_map(|dataset| Reply::Opened { dataset }),
-        (any::<bool>(), any::<u64>(), 0..=MAX_HANDED).prop_map(
-            |(complete, peer_bytes, body_len)| Reply::Staged {
+        (
+            any::<bool>(),
+            any::<u64>(),
+            proptest::collection::vec((any::<u32>(), 1..2000u32), 0..20)
+        )
+            .prop_map(|(complete, peer_bytes, handed)| Reply::Staged {
                 complete,
                 peer_bytes,
-                body_len
-            }
-        ),
+                handed: handed.into_iter().map(handed_range).collect()
+            }),
+        any::<u64>().prop_map(|len| Reply::Memory { len }),
         Just(Reply::Done),
         ".{0,40}".prop_map(Reply::Status),
         (files(), proptest::option::of(".{0,40}"))
@@ -110,7 +119,7 @@ proptest! {
 }
 
 #[test]
-fn frame_bytes_are_frozen_at_version_2() {
+fn frame_bytes_are_frozen_at_version_3() {
     let stage = Request::Stage {
         dataset: 7,
         deadline_ms: 0x0102,
@@ -121,7 +130,7 @@ fn frame_bytes_are_frozen_at_version_2() {
             len: 3,
         }],
     };
-    let golden = b"\x21\0\0\0\x02\0\x02\0\x07\0\0\0\x02\x01\0\0\x01\x01\0\0\0\
+    let golden = b"\x21\0\0\0\x03\0\x02\0\x07\0\0\0\x02\x01\0\0\x01\x01\0\0\0\
         \x01\0\0\0\x02\0\0\0\0\0\0\0\x03\0\0\0\0\0\0\0";
     assert_eq!(stage.encode(), golden, "protocol changed: raise VERSION");
 }
@@ -133,7 +142,7 @@ fn a_huge_count_is_refused_before_it_is_allocated() {
         Request::decode(0x02, &payload),
         Err(WireError::TooLong { .. })
     ));
-    let header = [0xFF, 0xFF, 0xFF, 0xFF, 2, 0, 2, 0];
+    let header = [0xFF, 0xFF, 0xFF, 0xFF, 3, 0, 2, 0];
     assert_eq!(
         FrameHeader::decode(header),
         Err(WireError::TooLong {
@@ -183,19 +192,23 @@ fn text_beside_a_flag_that_denies_it_is_refused() {
 }
 
 #[test]
-fn a_longer_body_than_is_ever_handed_over_is_refused() {
-    let staged = |body_len| Reply::Staged {
-        complete: true,
-        peer_bytes: 0,
-        body_len,
+fn more_than_is_ever_handed_over_is_refused() {
+    let decoded = |ranges: &[(u32, u32)]| {
+        let staged = Reply::Staged {
+            complete: true,
+            peer_bytes: 0,
+            handed: ranges.iter().copied().map(handed_range).collect(),
+        };
+        let frame = staged.encode();
+        let (header, payload) = split(&frame);
+        Reply::decode(header.kind, payload)
     };
-    let most = staged(MAX_HANDED).encode();
-    let (header, payload) = split(&most);
-    assert_eq!(Reply::decode(header.kind, payload), Ok(staged(MAX_HANDED)));
-    let more = staged(MAX_HANDED + 1).encode();
-    let (header, payload) = split(&more);
+    assert!(decoded(&[(u32::MAX, MAX_HANDED)]).is_ok());
+    assert!(decoded(&[(0, MAX_HANDED), (0, 1)]).is_err());
+    assert!(decoded(&[(0, u32::MAX); 3]).is_err());
+    assert!(decoded(&[(5, 0)]).is_err());
     assert!(matches!(
-        Reply::decode(header.kind, payload),
-        Err(WireError::TooLong { what: "body", .. })
+        decoded(&[(0, 1); MAX_HANDED_PARTS + 1]),
+        Err(WireError::TooLong { .. })
     ));
 }

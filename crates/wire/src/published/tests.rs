@@ -95,7 +95,7 @@ fn frames_about_names_are_frozen() {
         name: "ab".to_owned(),
         deadline_ms: 3,
     };
-    let golden = b"\x0A\0\0\0\x02\0\x0A\0\x02\0\0\0ab\x03\0\0\0";
+    let golden = b"\x0A\0\0\0\x03\0\x0A\0\x02\0\0\0ab\x03\0\0\0";
     assert_eq!(
         Request::Names(request).encode(),
         golden,
