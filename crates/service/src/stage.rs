@@ -64,8 +64,24 @@ impl OpenDataset {
             owners.fetch(cache, self, std::slice::from_ref(job), deadline, None, None)
         });
         let (filled, read) = self.fill(cache, job, deadline);
+        let fetched = fetched.map(|came| came.reads);
         let came = fetched.filter(|fetched| fetched.bytes > 0 && read.bytes == 0);
         (filled, came.unwrap_or(read))
+    }
+
+    /// Fills a job of which others may be asking a member for blocks: those are not waited for if
+    /// `at_once`, since it may be one that says nothing.
+    fn fill_for(
+        &self,
+        cache: &Cache,
+        job: &Job,
+        deadline: Instant,
+        at_once: bool,
+    ) -> Result<Filled, FillError> {
+        if at_once && matches!(self.fill_again(cache, job), Ok(Filled::Resident)) {
+            return Ok(Filled::Resident);
+        }
+        self.fill(cache, job, deadline).0
     }
 
     /// Reads a job once more that takes too long.
@@ -171,13 +187,14 @@ impl Readers {
         deadline: Instant,
         taken: Option<Taken<'_>>,
     ) -> Result<Staged, FillError> {
-        let mut peer_bytes = 0;
+        let (mut peer_bytes, mut at_once) = (0, false);
         if let Some(owners) = &open.owners {
             let held = taken.map(|taken| (Arc::new(Held::new(taken.memory)), taken.ranges));
             let holds = held.as_ref().map(|(held, _)| held.clone());
             let block_size = open.dataset.index().block_size();
             let fetched = owners.fetch(&self.cache, open, &jobs, deadline, Some(self), holds);
-            peer_bytes = fetched.bytes;
+            peer_bytes = fetched.reads.bytes;
+            at_once = fetched.has_lost;
             let handed = held.and_then(|(held, ranges)| held.close(ranges, block_size));
             if handed.is_some() {
                 return Ok(Staged {
@@ -188,7 +205,7 @@ impl Readers {
             }
             jobs.retain(|job| !self.is_resident(open, job));
         }
-        let complete = self.stage_from_origin(open, jobs, deadline)?;
+        let complete = self.stage_from_origin(open, jobs, deadline, at_once)?;
         Ok(Staged {
             complete,
             peer_bytes,
@@ -196,20 +213,21 @@ impl Readers {
         })
     }
 
-    /// Reads from the origin what is absent of the jobs.
+    /// Reads from the origin what is absent of the jobs; `at_once` also what others ask for.
     pub(crate) fn stage_from_origin(
         &self,
         open: &OpenDataset,
         jobs: Vec<Job>,
         deadline: Instant,
+        at_once: bool,
     ) -> Result<bool, FillError> {
         if jobs.len() <= FEW && !open.origin.pace.is_slow() {
             jobs.iter().try_fold(true, |complete, job| {
-                let (filled, _) = open.fill(&self.cache, job, deadline);
-                Ok::<_, FillError>(complete & (filled? == Filled::Resident))
+                let filled = open.fill_for(&self.cache, job, deadline, at_once)?;
+                Ok::<_, FillError>(complete & (filled == Filled::Resident))
             })
         } else {
-            self.stage_on_pool(open, jobs, deadline)
+            self.stage_on_pool(open, jobs, deadline, at_once)
         }
     }
 
@@ -218,6 +236,7 @@ impl Readers {
         open: &OpenDataset,
         jobs: Vec<Job>,
         deadline: Instant,
+        at_once: bool,
     ) -> Result<bool, FillError> {
         let mut jobs = jobs.into_iter();
         let (done, answers) = mpsc::channel();
@@ -228,7 +247,7 @@ impl Readers {
             while waiting.len() < self.pool.threads()
                 && let Some(job) = jobs.next()
             {
-                match self.submit(open, job, deadline, &done) {
+                match self.submit(open, job, (deadline, at_once), &done) {
                     Some(submitted) => waiting.push(submitted),
                     None => complete = false,
                 }
@@ -274,7 +293,7 @@ impl Readers {
         &self,
         open: &OpenDataset,
         job: Job,
-        deadline: Instant,
+        (deadline, at_once): (Instant, bool),
         done: &mpsc::Sender<Answer>,
     ) -> Option<Waiting> {
         let (cache, open) = (self.cache.clone(), open.clone());
@@ -296,7 +315,7 @@ impl Readers {
             // The answer of a task that panics: read it through.
             let answer = Some((job.clone(), Ok(Filled::NoRoom)));
             let mut answering = Answering { answer, done };
-            let (filled, _) = open.fill(&cache, &job, deadline);
+            let filled = open.fill_for(&cache, &job, deadline, at_once);
             answering.answer = Some((job, filled));
         });
         accepted.then_some(waiting)

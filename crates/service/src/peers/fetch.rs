@@ -90,7 +90,7 @@ pub(crate) trait OtherPath {
 
 impl Owners {
     /// Fetches what is absent of `jobs` from its owners, as far as they give it by half of the time
-    /// until `deadline`; what is left is the origin's. Returns how much came and how long it took.
+    /// until `deadline`; what is left is the origin's.
     pub(crate) fn fetch(
         &self,
         cache: &Arc<Cache>,
@@ -99,7 +99,7 @@ impl Owners {
         deadline: Instant,
         other_path: Option<&dyn OtherPath>,
         held: Option<Arc<Held>>,
-    ) -> OriginReads {
+    ) -> Came {
         let mut fetch = self.begin(cache, open, jobs, deadline, other_path.is_some(), held);
         while let Some(wake) = fetch.wake_at() {
             let left = wake.saturating_duration_since(fetch.now());
@@ -138,6 +138,7 @@ impl Owners {
             ends: mpsc::channel(),
             asked: Vec::new(),
             landed_bytes: Arc::default(),
+            has_lost: false,
             held,
         };
         // Without a placement all of it is the origin's.
@@ -163,7 +164,16 @@ pub(crate) struct Fetch {
     pub(crate) ends: (mpsc::Sender<Ended>, mpsc::Receiver<Ended>),
     asked: Vec<Asked>,
     landed_bytes: Arc<AtomicU64>,
+    has_lost: bool,
     held: Option<Arc<Held>>,
+}
+
+/// What came from members.
+pub(crate) struct Came {
+    /// How much, and how long all of it took.
+    pub(crate) reads: OriginReads,
+    /// True if a link ended on which something was asked.
+    pub(crate) has_lost: bool,
 }
 
 impl Fetch {
@@ -239,11 +249,14 @@ impl Fetch {
         Some(wake)
     }
 
-    /// What came, and how long it took.
-    pub(crate) fn came(&self) -> OriginReads {
-        OriginReads {
-            took: self.now().saturating_duration_since(self.began),
-            bytes: self.landed_bytes.load(Ordering::Relaxed),
+    /// What came of it.
+    pub(crate) fn came(&self) -> Came {
+        Came {
+            reads: OriginReads {
+                took: self.now().saturating_duration_since(self.began),
+                bytes: self.landed_bytes.load(Ordering::Relaxed),
+            },
+            has_lost: self.has_lost,
         }
     }
 
@@ -411,6 +424,7 @@ impl Fetch {
                 }
             }
             Outcome::Lost => {
+                self.has_lost = true;
                 peer.lost.fetch_add(1, Ordering::Relaxed);
                 let awake = asked.wants.into_iter().map(|want| self.of_awake(want));
                 let wants = awake.collect();

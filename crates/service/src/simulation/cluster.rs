@@ -9,7 +9,7 @@ use forebay_dataset::{BlockSize, ByteRange, ShardIndex};
 
 use super::event::Event;
 use super::faults::{Fault, Plan, arrange};
-use super::net::{Shared, lock};
+use super::net::{SILENCE, Shared, lock};
 use super::node::{BLOCK, BLOCKS, Daemon, FILES, members, spoil_block};
 use super::outcome::Outcome;
 use super::random::Random;
@@ -127,20 +127,28 @@ impl Cluster {
     }
 
     /// Cuts a node off from all others while their links are up and have nothing to do, and has its
-    /// clients read. How long the one that waits longest waits for members.
-    pub(super) fn cut_off(mut self) -> Duration {
+    /// clients read.
+    pub(super) fn cut_off(mut self) -> Outcome {
         (0..self.nodes.len()).for_each(|node| self.start(node));
         let linked = self.clock.now() + Duration::from_secs(1);
         while self.clock.now() < linked && lock(&self.net).is_busy() {
             self.step();
         }
         self.fault(Fault::Isolate(0));
-        (0..20).for_each(|_| self.begin(0));
+        // More and more want the same blocks: some ask for them just when others give up.
+        let from = self.clock.now();
+        for number in 0..100 {
+            lock(&self.net).after(SILENCE * number / 50, Event::Begin { node: 0 });
+        }
+        self.to_come += 100;
+        while self.clock.now() < from + SILENCE * 2 {
+            self.step();
+        }
         while !self.nodes[0].ops.is_empty() {
             self.step();
         }
         assert!(lock(&self.net).given_up > 0, "somebody was asked");
-        self.outcome.longest_asked
+        self.outcome
     }
 
     pub(super) fn note(&mut self, what: &str) {
@@ -406,9 +414,10 @@ impl Cluster {
         let all = jobs(&ranges, BlockSize::new(BLOCK as u32).unwrap());
         for node in 0..self.nodes.len() {
             let daemon = self.daemon(node);
-            let staged = daemon
-                .readers
-                .stage_from_origin(&daemon.open, all.clone(), self.start);
+            let staged =
+                daemon
+                    .readers
+                    .stage_from_origin(&daemon.open, all.clone(), self.start, false);
             assert!(staged.expect("nobody leads a block any more"));
             self.check(node, &all);
         }

@@ -93,9 +93,12 @@ fn a_node_that_is_cut_off_waits_for_one_silent_member_and_not_for_each() {
             requests: 0,
             faults: 0,
         };
-        let waited = Cluster::with(seed, false, plan).cut_off();
+        let outcome = Cluster::with(seed, false, plan).cut_off();
+        let waited = outcome.longest_asked;
         let most = net::SILENCE + net::SILENCE / 2;
         assert!(waited < most, "seed {seed} waits for {waited:?}");
+        // Nor for others who wait for such a member.
+        assert_eq!(outcome.followed_at_once, 0, "seed {seed}");
     }
 }
 

@@ -18,6 +18,8 @@ pub(super) struct Outcome {
     pub(super) failed_requests: u64,
     /// The longest that a request was with members, before the origin was read.
     pub(super) longest_asked: Duration,
+    /// How often one was waited for although its request was not to wait for others.
+    pub(super) followed_at_once: u64,
     pub(super) events: u64,
     /// Of all that happened and when.
     pub(super) trace: u64,

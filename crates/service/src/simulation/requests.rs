@@ -27,6 +27,8 @@ pub(super) struct Op {
     pub(super) bound: Instant,
     /// `None` once the owners have given what they give.
     fetch: Option<Fetch>,
+    /// A member was lost: nobody who asks another is waited for.
+    at_once: bool,
     wake: Option<Instant>,
 }
 
@@ -105,6 +107,7 @@ impl Cluster {
             deadline,
             bound: deadline + GRACE,
             fetch: Some(fetch),
+            at_once: false,
             wake: None,
         };
         self.note(&format!("{node} wants {:?}", op.jobs));
@@ -158,8 +161,9 @@ impl Cluster {
         };
         if let Some(fetch) = op.fetch.take() {
             let came = fetch.came();
-            self.outcome.from_members += came.bytes / BLOCK;
-            self.outcome.longest_asked = self.outcome.longest_asked.max(came.took);
+            op.at_once = came.has_lost;
+            self.outcome.from_members += came.reads.bytes / BLOCK;
+            self.outcome.longest_asked = self.outcome.longest_asked.max(came.reads.took);
         }
         let mut net = lock(&self.net);
         let time = origin_time(&mut net);
@@ -180,15 +184,15 @@ impl Cluster {
         let daemon = self.daemon(node);
         op.jobs
             .retain(|job| !daemon.readers.is_resident(&daemon.open, job));
-        let staged = daemon
-            .readers
-            .stage_from_origin(&daemon.open, op.jobs.clone(), self.start);
+        let jobs = op.jobs.clone();
+        let staged = (daemon.readers).stage_from_origin(&daemon.open, jobs, self.start, op.at_once);
         match staged {
             Ok(complete) => {
                 assert!(complete, "there is room for all");
                 self.check(node, &op.asked);
             }
             Err(error) if error.kind() == ErrorKind::Deadline && self.clock.now() < op.deadline => {
+                self.outcome.followed_at_once += u64::from(op.at_once);
                 let run = self.nodes[node].run;
                 self.nodes[node].ops.insert(number, op);
                 lock(&self.net).after(

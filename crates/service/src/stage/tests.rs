@@ -55,8 +55,12 @@ fn a_task_that_panics_is_answered() {
     // No room for the shard's files, and blocks that make the count of what was refused overflow.
     let world = World::new(0);
     let backwards = std::ops::Range { start: 3, end: 1 };
-    let staged =
-        readers(&world, 1).stage_on_pool(&world.open, vec![job(backwards)], Instant::now() + LATER);
+    let staged = readers(&world, 1).stage_on_pool(
+        &world.open,
+        vec![job(backwards)],
+        Instant::now() + LATER,
+        false,
+    );
     assert!(!staged.unwrap());
 }
 
