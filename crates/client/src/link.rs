@@ -50,7 +50,7 @@ struct Link {
 
 enum Memory {
     Shared(TakenMemory),
-    /// The daemon has none to give: what it stages is read from the block files.
+    /// There is none: what is staged is read from the block files.
     Refused,
 }
 
@@ -202,7 +202,7 @@ impl Link {
             let reply = self.call_for(paths, &Request::Memory, deadline, &mut file)?;
             self.memory = Some(match (reply, file) {
                 (Reply::Memory { len }, Some(file)) => {
-                    Memory::Shared(TakenMemory::map(&file, len)?)
+                    TakenMemory::map(&file, len).map_or(Memory::Refused, Memory::Shared)
                 }
                 _ => Memory::Refused,
             });

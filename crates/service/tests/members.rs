@@ -146,6 +146,41 @@ fn a_client_that_does_not_take_its_bytes_holds_nobody_up_and_finds_them_later() 
 }
 
 #[test]
+fn what_came_from_one_owner_is_not_held_while_another_says_nothing() {
+    let cluster = Cluster::new(3);
+    let patient = [("FOREBAY_PEER_SILENCE_MS", "60000")];
+    let daemons: Vec<_> = (0..3).map(|node| cluster.start(node, &patient)).collect();
+    (0..3).for_each(|node| cluster.wait_until_linked(node));
+    let files = [cluster.owned_by(1), cluster.owned_by(2)];
+    for (node, file) in (1..3).zip(files) {
+        cluster.client(node).stage(vec![range(file, 0, USED)]);
+    }
+    let mut slow = cluster.client(0);
+    slow.share_memory();
+    daemons[2].freeze();
+    let asked = files.map(|file| range(file, 0, BLOCK));
+    let asks = stage(asked.to_vec(), true);
+    slow.link.stream.write_all(&asks.encode()).unwrap();
+    let mut other = cluster.client(0);
+    let asks = Request::Stage {
+        dataset: 0,
+        deadline_ms: 8000,
+        takes_bytes: false,
+        ranges: vec![asked[0]],
+    };
+    let reply = other.link.ask(&asks);
+    assert!(
+        matches!(reply, Some(Reply::Staged { complete: true, .. })),
+        "{reply:?}"
+    );
+    assert!(other.read(&asked[0]));
+    daemons[2].signal(rustix::process::Signal::CONT);
+    let reply = slow.link.hear();
+    slow.taken(reply, &asked);
+    assert!(slow.read(&asked[1]));
+}
+
+#[test]
 fn a_member_opens_what_is_exported_and_refuses_what_is_not() {
     let cluster = Cluster::new(2);
     let exports = cluster.origin.path().display().to_string();

@@ -19,6 +19,9 @@ use crate::stage::OpenDataset;
 const TRIES: usize = 3;
 /// How long a node that has just started waits to reach a member for the first time.
 const FIRST_REACH: Duration = Duration::from_secs(3);
+/// How long an owner may take while what others gave is held unwritten: whoever wants those blocks
+/// too waits for that.
+const PROMPT: Duration = Duration::from_millis(5);
 /// Jobs of one request, at most: as much as a slow member may hold up.
 const JOBS_AN_ASK: usize = 256;
 
@@ -102,11 +105,17 @@ impl Owners {
     ) -> Came {
         let mut fetch = self.begin(cache, open, jobs, deadline, other_path.is_some(), held);
         while let Some(wake) = fetch.wake_at() {
-            let left = wake.saturating_duration_since(fetch.now());
+            let mut left = wake.saturating_duration_since(fetch.now());
+            if fetch.held.is_some() {
+                left = left.min(PROMPT);
+            }
             match (fetch.ends.1.recv_timeout(left), other_path) {
                 (Ok(ended), _) => fetch.ended(ended),
-                (Err(_), Some(other_path)) => fetch.begin_hedges(other_path),
-                (Err(_), None) => {}
+                (Err(_), Some(other_path)) => {
+                    fetch.hold_no_more();
+                    fetch.begin_hedges(other_path);
+                }
+                (Err(_), None) => fetch.hold_no_more(),
             }
         }
         fetch.came()
@@ -368,6 +377,13 @@ impl Fetch {
         Some(asked.since + peer.pace.late_after()?)
     }
 
+    /// Writes what has come, and from now on what comes.
+    fn hold_no_more(&mut self) {
+        if let Some(held) = self.held.take() {
+            held.stop();
+        }
+    }
+
     /// Begins what is late on another path too.
     pub(crate) fn begin_hedges(&mut self, other_path: &dyn OtherPath) {
         let now = self.now();
@@ -395,7 +411,7 @@ impl Fetch {
         };
         if !matches!(ended.outcome, Outcome::Done { .. }) {
             // It is asked of another, and what is held is nobody else's to ask for.
-            self.held.iter().for_each(|held| held.land());
+            self.hold_no_more();
         }
         if ended.outcome != Outcome::Lost {
             *lock(&peer.answered) = Some(self.now());

@@ -64,9 +64,9 @@ impl Held {
         claim.land(&blocks)
     }
 
-    /// Writes what is held.
-    pub(super) fn land(&self) {
-        let waiting = lock(&self.waiting).as_mut().map(std::mem::take);
+    /// Writes what is held, and holds nothing from now on.
+    pub(super) fn stop(&self) {
+        let waiting = lock(&self.waiting).take();
         land(&waiting.unwrap_or_default());
     }
 
