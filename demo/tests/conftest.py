@@ -1,5 +1,6 @@
 """A tiny data set for the tests that read one."""
 
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,6 +9,10 @@ import pytest
 from demo import molecules, sair
 
 TINY = sair.DataOptions(samples=23, shards=2, seed=3)
+
+
+# In the background of a shell it is ignored, and so it would be in every process of the tests.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session")

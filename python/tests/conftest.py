@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,10 @@ from worlds import World
 # A loaded machine is slow, which is not a failure: only a hang is (`timeout` in pyproject.toml).
 settings.register_profile("forebay", deadline=None)
 settings.load_profile("forebay")
+
+
+# In the background of a shell it is ignored, and so it would be in every process of the tests.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

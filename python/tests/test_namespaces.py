@@ -297,6 +297,7 @@ def test_nodes_that_die_stand_still_or_lose_their_link_cost_no_byte_and_no_error
 
 
 @pytest.mark.soak
+@pytest.mark.timeout(1800)
 def test_two_hundred_faults_hold_no_client_up_for_long(job: Job) -> None:
     slowest = play(job, 200, SOON_S)
     print(f"held up for {slowest:.2f} s at most")
