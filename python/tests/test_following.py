@@ -286,10 +286,12 @@ def test_an_etcd_that_says_nothing_holds_up_nobody_past_the_deadline(tmp_path: P
             forebay.unpublish("kept", cache=a)
             with pytest.raises(forebay.UnavailableError, match="etcd"):
                 forebay.consume("kept", timeout=0.5, cache=a)
-        eventually(
-            "the etcd has heard",
-            lambda: not any(key.endswith(b"/kept") for key in place.keys()),
-        )
+
+        def has_heard() -> bool:
+            held = place.keys()
+            return not any(key.endswith(b"/kept") for key in held)
+
+        eventually("the etcd has heard", has_heard)
         forebay.publish("more", tmp_path / "file", cache=a)
         with forebay.consume("more", timeout=30, cache=b) as found:
             assert found.read_at(0, 9) == b"there"
