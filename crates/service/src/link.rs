@@ -257,10 +257,10 @@ fn stage(
     let asked = ranges.iter().map(|(_, range)| range.len());
     let asked = asked.fold(0, u64::saturating_add);
     let memory = memory.filter(|_| asked <= MAX_HANDED.into());
-    let wanted = ranges.clone();
-    let taken = memory.map(|memory| Taken {
-        ranges: &wanted,
-        memory: memory.0.clone(),
+    let wanted = memory.map(|memory| (ranges.clone(), memory.0.clone()));
+    let taken = wanted.as_ref().map(|(ranges, memory)| Taken {
+        ranges,
+        memory: memory.clone(),
     });
     let jobs = jobs(&open.bridged(ranges), open.dataset.index().block_size());
     let staged = node.readers.stage(open, jobs, deadline, taken);

@@ -19,7 +19,7 @@ use crate::stage::OpenDataset;
 const TRIES: usize = 3;
 /// How long a node that has just started waits to reach a member for the first time.
 const FIRST_REACH: Duration = Duration::from_secs(3);
-/// How long an owner may take while what others gave is held unwritten: whoever wants those blocks
+/// How long owners may take while what others gave is held unwritten: whoever wants those blocks
 /// too waits for that.
 const PROMPT: Duration = Duration::from_millis(5);
 /// Jobs of one request, at most: as much as a slow member may hold up.
@@ -103,26 +103,20 @@ impl Owners {
         other_path: Option<&dyn OtherPath>,
         held: Option<Arc<Held>>,
     ) -> Came {
-        let mut fetch = self.begin(cache, open, jobs, deadline, other_path.is_some(), held);
+        let hedges = other_path.is_some();
+        let mut fetch = self.begin(cache, open, jobs, deadline, hedges, held);
         while let Some(wake) = fetch.wake_at() {
-            let mut left = wake.saturating_duration_since(fetch.now());
-            if fetch.held.is_some() {
-                left = left.min(PROMPT);
-            }
-            match (fetch.ends.1.recv_timeout(left), other_path) {
-                (Ok(ended), _) => fetch.ended(ended),
-                (Err(_), Some(other_path)) => {
-                    fetch.hold_no_more();
-                    fetch.begin_hedges(other_path);
-                }
-                (Err(_), None) => fetch.hold_no_more(),
+            let left = wake.saturating_duration_since(fetch.now());
+            match fetch.ends.1.recv_timeout(left) {
+                Ok(ended) => fetch.ended(ended),
+                Err(_) => fetch.look(other_path),
             }
         }
         fetch.came()
     }
 
     /// Asks the owners. The caller takes how asks end from [`Fetch::ends`] to [`Fetch::ended`], and
-    /// looks for late ones when [`Fetch::wake_at`] says, until that says that all is over.
+    /// calls [`Fetch::look`] when [`Fetch::wake_at`] says, until that says that all is over.
     pub(crate) fn begin(
         &self,
         cache: &Arc<Cache>,
@@ -244,12 +238,15 @@ impl Fetch {
         }
     }
 
-    /// When to look for late asks; `None` once there is nothing to wait for, or no time left.
+    /// When to look; `None` once there is nothing to wait for, or no time left.
     pub(crate) fn wake_at(&self) -> Option<Instant> {
         if self.asked.is_empty() || self.now() >= self.until {
             return None;
         }
         let mut wake = self.until;
+        if self.held.is_some() {
+            wake = wake.min(self.began + PROMPT);
+        }
         for asked in self.asked.iter().filter(|asked| self.may_hedge(asked)) {
             if let Some(late) = self.late_at(asked) {
                 wake = wake.min(late);
@@ -377,6 +374,16 @@ impl Fetch {
         Some(asked.since + peer.pace.late_after()?)
     }
 
+    /// Looks whether owners take too long: to hold what others gave, or to wait for them alone.
+    pub(crate) fn look(&mut self, other_path: Option<&dyn OtherPath>) {
+        if self.now() >= self.began + PROMPT {
+            self.hold_no_more();
+        }
+        if let Some(other_path) = other_path {
+            self.begin_hedges(other_path);
+        }
+    }
+
     /// Writes what has come, and from now on what comes.
     fn hold_no_more(&mut self) {
         if let Some(held) = self.held.take() {
@@ -385,7 +392,7 @@ impl Fetch {
     }
 
     /// Begins what is late on another path too.
-    pub(crate) fn begin_hedges(&mut self, other_path: &dyn OtherPath) {
+    fn begin_hedges(&mut self, other_path: &dyn OtherPath) {
         let now = self.now();
         for at in 0..self.asked.len() {
             let asked = &self.asked[at];

@@ -2,8 +2,8 @@
 //!
 //! What runs is what daemons run: placement, which members are asked and in which order, requests
 //! and their parts, hedges, refusals, how long a silent member is borne with and a failed one left
-//! alone, claims and flights, checksums, the cache with its files, recovery after a crash, and the
-//! frames on the wire. What is simulated: sockets, threads, the clock, and the origin's disks.
+//! alone, claims and flights, what is handed over, checksums, the cache with its files, recovery
+//! after a crash, and the frames on the wire. What is simulated: sockets, threads, the clock, and the origin's disks.
 //!
 //! `FOREBAY_SIM_SEED=N` plays seed `N` alone and prints what happens; `FOREBAY_SIM_SEEDS=N` has the
 //! many seeds of `make soak` end before `N`.

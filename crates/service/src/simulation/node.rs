@@ -41,7 +41,7 @@ fn contents() -> &'static [Vec<u8>] {
     })
 }
 
-fn content(file: u32, block: u64) -> &'static [u8] {
+pub(super) fn content(file: u32, block: u64) -> &'static [u8] {
     &contents()[(u64::from(file) * BLOCKS + block) as usize]
 }
 

@@ -16,6 +16,8 @@ pub(super) struct Outcome {
     /// How often a node went over to another list of members.
     pub(super) changes: u64,
     pub(super) failed_requests: u64,
+    /// Requests whose bytes were handed over before they were written.
+    pub(super) handed: u64,
     /// The longest that a request was with members, before the origin was read.
     pub(super) longest_asked: Duration,
     /// How often one was waited for although its request was not to wait for others.
@@ -38,6 +40,7 @@ impl Outcome {
         self.changes += other.changes;
         self.longest_asked = self.longest_asked.max(other.longest_asked);
         self.failed_requests += other.failed_requests;
+        self.handed += other.handed;
         self.events += other.events;
     }
 }

@@ -1,20 +1,23 @@
 //! What clients ask of their nodes, as `Readers::stage` answers it.
 
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use forebay_cache::{Filled, Job, jobs};
 use forebay_dataset::{BlockSize, ByteRange, ErrorKind, ShardIndex};
+use forebay_residency::{HandedMemory, TakenMemory};
 use forebay_transport::{Ended, Outcome as AskOutcome};
 
 use super::cluster::{Cluster, GRACE};
 use super::event::Event;
 use super::members::AGAIN;
 use super::net::{Net, Shared, lock};
-use super::node::{BLOCK, BLOCKS, FILES, read_block};
-use crate::peers::{Fetch, OtherPath};
+use super::node::{BLOCK, BLOCKS, FILES, content, read_block};
+use crate::peers::{Fetch, Handed, Held, OtherPath};
 use crate::stage::OpenDataset;
 
+/// Bytes of the memory in which a client takes bytes: less than some requests need.
+const MEMORY: u64 = 6 * BLOCK;
 /// How long a client waits for what it asked for.
 const DEADLINE: Duration = Duration::from_secs(20);
 
@@ -27,9 +30,45 @@ pub(super) struct Op {
     pub(super) bound: Instant,
     /// `None` once the owners have given what they give.
     fetch: Option<Fetch>,
+    /// Where its client takes bytes.
+    taken: Option<Taken>,
+    /// What was handed over and is not written yet.
+    handed: Option<Handed>,
     /// A member was lost: nobody who asks another is waited for.
     at_once: bool,
     wake: Option<Instant>,
+}
+
+/// What a client takes in memory that it shares with its node.
+struct Taken {
+    ranges: Vec<(ShardIndex, ByteRange)>,
+    memory: Arc<HandedMemory>,
+    held: Arc<Held>,
+}
+
+impl Taken {
+    /// Compares what is handed over, if it is, with the origin.
+    fn close(self) -> Option<Handed> {
+        let size = BlockSize::new(BLOCK as u32).unwrap();
+        let handed = self.held.close(&self.ranges, size)?;
+        let memory = TakenMemory::map(self.memory.file(), MEMORY).unwrap();
+        let mut bytes = Vec::new();
+        for place in handed.ranges() {
+            let start = bytes.len();
+            bytes.resize(start + place.len as usize, 0);
+            memory
+                .copy(place.start.into(), &mut bytes[start..])
+                .unwrap();
+        }
+        let wanted: Vec<u8> = (self.ranges.iter())
+            .flat_map(|(file, range)| {
+                let blocks = range.start() / BLOCK..range.end() / BLOCK;
+                blocks.flat_map(|block| content(file.0, block).iter().copied())
+            })
+            .collect();
+        assert!(bytes == wanted, "other bytes are handed over");
+        Some(handed)
+    }
 }
 
 /// Reads on the origin, which takes its time.
@@ -94,12 +133,16 @@ impl Cluster {
             let range = ByteRange::new(first * BLOCK, count * BLOCK).unwrap();
             ranges.push((ShardIndex(file), range));
         }
+        let takes = net.random.one_in(2);
         drop(net);
         let asked = jobs(&ranges, BlockSize::new(BLOCK as u32).unwrap());
         let deadline = self.clock.now() + DEADLINE;
         let daemon = self.daemon(node);
         let owners = daemon.open.owners.clone().expect("it can be placed");
-        let fetch = owners.begin(&daemon.cache, &daemon.open, &asked, deadline, true, None);
+        let memory = takes.then(|| HandedMemory::new(MEMORY).unwrap());
+        let held = memory.clone().map(|memory| Arc::new(Held::new(memory)));
+        let holds = held.clone();
+        let fetch = owners.begin(&daemon.cache, &daemon.open, &asked, deadline, true, holds);
         self.next_op += 1;
         let op = Op {
             jobs: asked.clone(),
@@ -107,6 +150,12 @@ impl Cluster {
             deadline,
             bound: deadline + GRACE,
             fetch: Some(fetch),
+            taken: memory.zip(held).map(|(memory, held)| Taken {
+                ranges,
+                memory,
+                held,
+            }),
+            handed: None,
             at_once: false,
             wake: None,
         };
@@ -136,7 +185,7 @@ impl Cluster {
             match fetch.wake_at() {
                 None => fetched.push(*number),
                 Some(wake) if wake <= now => {
-                    fetch.begin_hedges(&hedges);
+                    fetch.look(Some(&hedges));
                     op.wake = None;
                 }
                 Some(_) => {}
@@ -162,6 +211,8 @@ impl Cluster {
         if let Some(fetch) = op.fetch.take() {
             let came = fetch.came();
             op.at_once = came.has_lost;
+            op.handed = op.taken.take().and_then(Taken::close);
+            self.outcome.handed += u64::from(op.handed.is_some());
             self.outcome.from_members += came.reads.bytes / BLOCK;
             self.outcome.longest_asked = self.outcome.longest_asked.max(came.reads.took);
         }
@@ -181,6 +232,8 @@ impl Cluster {
         let Some(mut op) = self.nodes[node].ops.remove(&number) else {
             return;
         };
+        // Written only now, some time after its client has it.
+        drop(op.handed.take());
         let daemon = self.daemon(node);
         op.jobs
             .retain(|job| !daemon.readers.is_resident(&daemon.open, job));
